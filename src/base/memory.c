@@ -1,0 +1,85 @@
+/* The allocator behind everything: malloc with overflow checks, a failure switch for tests and a counter for the
+ * allocation guard. Alignment comes from aligned_alloc, whose memory free() takes too. */
+#define _GNU_SOURCE
+#include "base/memory.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static _Atomic uint64_t n_allocations;
+static _Atomic uint64_t fail_at; /* 0: never */
+
+static bool may_allocate(void) {
+    uint64_t n = atomic_fetch_add_explicit(&n_allocations, 1, memory_order_relaxed) + 1;
+    uint64_t limit = atomic_load_explicit(&fail_at, memory_order_relaxed);
+    return limit == 0 || n < limit;
+}
+
+static bool byte_count(size_t count, size_t size, size_t *bytes) {
+    if (__builtin_mul_overflow(count, size, bytes) || *bytes > PTRDIFF_MAX - 64) return false;
+    if (*bytes == 0) *bytes = 1;
+    return true;
+}
+
+void *mem_zeroed(size_t count, size_t size) {
+    size_t bytes;
+    if (!byte_count(count, size, &bytes) || !may_allocate()) return NULL;
+    return calloc(1, bytes);
+}
+
+void *mem_array(size_t count, size_t size) {
+    size_t bytes;
+    if (!byte_count(count, size, &bytes) || !may_allocate()) return NULL;
+    return malloc(bytes);
+}
+
+void *mem_resize(void *p, size_t count, size_t size) {
+    size_t bytes;
+    if (!byte_count(count, size, &bytes) || !may_allocate()) return NULL;
+    return realloc(p, bytes);
+}
+
+void *mem_aligned(size_t count, size_t size) {
+    size_t bytes;
+    if (!byte_count(count, size, &bytes) || !may_allocate()) return NULL;
+    return aligned_alloc(64, (bytes + 63) / 64 * 64);
+}
+
+char *mem_string(const char *text, size_t length) {
+    char *copy = mem_array(length + 1, 1);
+    if (!copy) return NULL;
+    memcpy(copy, text, length);
+    copy[length] = 0;
+    return copy;
+}
+
+void mem_free(void *p) {
+    free(p);
+}
+
+void *mem_map(size_t bytes) {
+    if (!may_allocate()) return NULL;
+    void *p = mmap(NULL, bytes ? bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return NULL;
+    madvise(p, bytes, MADV_HUGEPAGE); /* a wish: refused on some systems, and then ordinary pages serve */
+    return p;
+}
+
+void mem_unmap(void *p, size_t bytes) {
+    if (p) munmap(p, bytes ? bytes : 1);
+}
+
+bool mem_product(uint64_t a, uint64_t b, uint64_t *out) {
+    return !__builtin_mul_overflow(a, b, out);
+}
+
+void mem_fail_after(uint64_t nth) {
+    uint64_t now = atomic_load(&n_allocations);
+    atomic_store(&fail_at, nth ? now + nth : 0);
+}
+
+uint64_t mem_count(void) {
+    return atomic_load_explicit(&n_allocations, memory_order_relaxed);
+}
