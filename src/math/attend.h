@@ -1,0 +1,57 @@
+/* Attention of a step's rows over their sequences' keys and values: docs/arithmetic.md, "Attention".
+ *
+ * Keys lie in tiles of 16 positions ([head_dim][16]) and values position by position, both in pages of KV_PAGE positions of one
+ * layer. A row sees its keys in ascending position; blocks of 512 positions are part of the definition. */
+#ifndef LOCKSTEP_MATH_ATTEND_H
+#define LOCKSTEP_MATH_ATTEND_H
+
+#include "base/arena.h"
+#include "base/pool.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { KV_PAGE = 64, KV_TILE = 16, ATTEND_BLOCK = 512 };
+
+typedef enum KvFormat { KV_I16, KV_F32, KV_F16, KV_BF16 } KvFormat;
+const char *kv_format_name(KvFormat f);
+bool kv_format_parse(const char *name, KvFormat *out);
+
+/* The shape of one layer's pages. */
+typedef struct KvShape {
+    KvFormat format;
+    int heads;        /* key-value heads */
+    int k_dim, v_dim; /* dims of a key and of a value */
+} KvShape;
+
+size_t kv_page_bytes(const KvShape *shape);
+
+/* One layer's keys and values of one sequence: pages[p / KV_PAGE] holds position p; NULL where dropped (outside a window). */
+typedef struct KvView {
+    KvShape shape;
+    uint8_t *const *pages;
+} KvView;
+
+/* Writes position `position`: k [heads][k_dim], v [heads][v_dim], in the page's format. False when a value is not finite
+ * (what was written is then unspecified). */
+bool kv_write(const KvView *view, int position, const float *k, const float *v);
+
+/* One query row: q [n_heads][k_dim] against the keys of `view` at positions first .. position, out [n_heads][v_dim]. */
+typedef struct AttendRow {
+    const KvView
+        *view; /* rows of one sequence share the pointer and follow one another: that is how they are grouped */
+    int first, position;
+    const float *q;
+    float *out;
+} AttendRow;
+
+typedef struct AttendArgs {
+    int n_heads;        /* query heads; a multiple of the view's heads: head h uses kv head h / (n_heads / heads) */
+    float scale;        /* applied to the finished dot product */
+    const float *sinks; /* NULL or [n_heads]: one more logit in maximum and denominator, without a value */
+} AttendArgs;
+
+bool attend(const AttendArgs *args, const AttendRow *rows, int n_rows, Pool *pool,
+            Arena *arena); /* false: out of memory */
+
+#endif

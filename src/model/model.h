@@ -1,0 +1,50 @@
+/* A model: a blueprint with its weights bound, and the one forward path. */
+#ifndef LOCKSTEP_MODEL_MODEL_H
+#define LOCKSTEP_MODEL_MODEL_H
+
+#include "base/buffer.h"
+#include "file/checkpoint.h"
+#include "model/row.h"
+
+/* The numeric settings: exactly what may change a byte of an answer. */
+typedef struct NumericSettings {
+    KvFormat kv;         /* KV_I16 */
+    int activation_bits; /* 16 */
+} NumericSettings;
+
+typedef struct ModelOptions {
+    NumericSettings numeric;
+    const char *const *ignore_config; /* keys of config.json to pass over (--ignore-config) */
+    int n_ignore_config;
+    int context; /* --ctx; 0: the config's maximum */
+} ModelOptions;
+
+typedef struct Model Model;
+
+/* Reads the config, checks every key, tensor name and shape, then lays out the weights. The checkpoint must outlive the model (float
+ * weights stay mapped). The pool is used for loading and for every step; it must outlive the model. */
+Model *model_load(const Checkpoint *checkpoint, const ModelOptions *options, Pool *pool, Error *err);
+void model_free(Model *m);
+
+int model_vocab_size(const Model *m);
+int model_context(const Model *m);     /* positions a sequence may have: --ctx or the config's maximum */
+int model_max_context(const Model *m); /* what the config allows */
+const StateShape *model_state_shape(const Model *m);
+const NumericSettings *model_numeric(const Model *m);
+size_t model_step_bytes(const Model *m); /* bytes of all weights one decode step reads, scales included, KV not */
+const char *model_family(const Model *m);
+
+/* Runs one step. Appends keys and values of all rows to their states (which are grown as needed) and sets their lengths.
+ * logits: [number of rows that want them][vocab], in row order; borrowed until the next step; NULL when none wants any.
+ * faults: [n_rows], written. False (with err) only when nothing ran: out of memory, a token id out of range, a position past the context. */
+bool model_step(Model *m, const Row *rows, int n_rows, const float **logits, RowFault *faults, Error *err);
+
+/* A hook that sees intermediate values, for `check`: called after each operation with all rows' values. NULL turns it off. */
+typedef void ModelTap(void *context, int layer, const char *kind, const char *operation, const float *values, int rows,
+                      int cols);
+void model_set_tap(Model *m, ModelTap *tap, void *context);
+
+/* What `inspect` prints: family, blueprint, formats, ignored keys, skipped tensors, memory at a context length. */
+void model_describe(const Model *m, int context, Buffer *out);
+
+#endif
