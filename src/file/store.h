@@ -4,6 +4,7 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
+#include <stdint.h>
 
 /* The folder that MODEL means: the path itself if it exists, else the store's entry. Errors say what was looked for
  * and, for a .gguf file, give the import command. */
