@@ -34,7 +34,7 @@ SYSROOT := $(abspath build/sysroot-$(ARCH))
 ARCH_CFLAGS = -isystem $(SYSROOT)/usr/include -isystem $(SYSROOT)/usr/include/$(ARCH)-linux-gnu
 ARCH_LDFLAGS = -L$(SYSROOT)/usr/lib/$(ARCH)-linux-gnu -Wl,-rpath,$(SYSROOT)/usr/lib/$(ARCH)-linux-gnu \
 	-Wl,-rpath-link,$(SYSROOT)/usr/lib/$(ARCH)-linux-gnu
-SYSROOT_READY := $(SYSROOT)/ready
+SYSROOT_READY := build/sysroot-$(ARCH)/ready
 endif
 
 # `make V=1` shows the whole command lines.
@@ -85,8 +85,10 @@ $(BUILD)/layers.ok: $(SRC) $(wildcard src/*/*.h src/*/*/*.h) tools/check_layers
 	@mkdir -p $(@D)
 	tools/check_layers src && touch $@
 
-build/sysroot-%/ready: tools/cross_sysroot
-	tools/cross_sysroot $* $(@D)
+ifneq ($(ARCH),)
+$(SYSROOT_READY): tools/cross_sysroot
+	tools/cross_sysroot $(ARCH) $(@D)
+endif
 
 # Tests: one cmocka binary per file; tests/support is linked into each.
 SUPPORT_SRC := $(sort $(wildcard tests/support/*.c))
