@@ -101,8 +101,7 @@ static void strings_become_utf8(void **state) {
     static const char *expected[] = {"\xF0\x9F\x8C\xB1",
                                      "\xEF\xBF\xBD",
                                      "\xEF\xBF\xBDx",
-                                     "\xEF\xBF\xBD"
-                                     "A",
+                                     "\xEF\xBF\xBD\x41",
                                      "a\0b",
                                      "\"\\/\b\f\n\r\t",
                                      "\xC3\xB1\xE2\x82\xAC\x7F",
