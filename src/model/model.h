@@ -21,8 +21,8 @@ typedef struct ModelOptions {
 
 typedef struct Model Model;
 
-/* Reads the config, checks every key, tensor name and shape, then lays out the weights. The checkpoint must outlive the model (float
- * weights stay mapped). The pool is used for loading and for every step; it must outlive the model. */
+/* Reads the config, checks every key, tensor name and shape, then lays out the weights. The checkpoint must outlive the
+ * model (float weights stay mapped). The pool is used for loading and for every step; it must outlive the model. */
 Model *model_load(const Checkpoint *checkpoint, const ModelOptions *options, Pool *pool, Error *err);
 void model_free(Model *m);
 
@@ -34,12 +34,18 @@ const NumericSettings *model_numeric(const Model *m);
 size_t model_step_bytes(const Model *m); /* bytes of all weights one decode step reads, scales included, KV not */
 const char *model_family(const Model *m);
 
-/* Runs one step. Appends keys and values of all rows to their states (which are grown as needed) and sets their lengths.
- * logits: [number of rows that want them][vocab], in row order; borrowed until the next step; NULL when none wants any.
- * faults: [n_rows], written. False (with err) only when nothing ran: out of memory, a token id out of range, a position past the context. */
+/* Runs one step. Appends keys and values of all rows to their states (which are grown as needed) and sets their
+ * lengths. logits: [number of rows that want them][vocab], in row order; borrowed until the next step; NULL when none
+ * wants any. faults: [n_rows], written. False (with err) only when nothing ran: out of memory, a token id out of range,
+ * a position past the context. */
 bool model_step(Model *m, const Row *rows, int n_rows, const float **logits, RowFault *faults, Error *err);
 
-/* A hook that sees intermediate values, for `check`: called after each operation with all rows' values. NULL turns it off. */
+/* Runs later steps on another pool, which must outlive its use here: for `check`. */
+void model_set_pool(Model *m, Pool *pool);
+Pool *model_pool(const Model *m);
+
+/* A hook that sees intermediate values, for `check`: called after each operation with all rows' values. NULL turns it
+ * off. */
 typedef void ModelTap(void *context, int layer, const char *kind, const char *operation, const float *values, int rows,
                       int cols);
 void model_set_tap(Model *m, ModelTap *tap, void *context);

@@ -1,0 +1,31 @@
+/* check: the exactness probe. One reference run, token by token, on one thread with the scalar kernels; then the same
+ * ids in every other way, comparing the logits' bytes. The first difference is traced to its layer and operation. */
+#ifndef LOCKSTEP_EVAL_CHECK_H
+#define LOCKSTEP_EVAL_CHECK_H
+
+#include "model/model.h"
+
+/* Called before each run: how many of how many, and what it varies ("width 7, 2 threads, avx512, kv i16"). */
+typedef void CheckProgress(void *context, int run, int n_runs, const char *what);
+
+typedef struct CheckOptions {
+    const int32_t *ids; /* NULL: CHECK_IDS pseudo-random ids of the vocabulary */
+    int n_ids;
+    CheckProgress *progress; /* or NULL */
+    void *context;
+} CheckOptions;
+
+enum { CHECK_IDS = 40 };
+
+typedef struct CheckReport {
+    bool exact;
+    int runs;             /* runs compared with their reference */
+    char difference[512]; /* when not exact: the run, position, layer, kind and operation that differ first */
+} CheckReport;
+
+/* Tries instruction sets, thread counts, chunks, widths and cache formats; stops at the first difference. The model's
+ * pool and the chosen instruction set are as before when it returns, whatever happens. False only when a run could not
+ * be made. */
+bool check_run(Model *m, const CheckOptions *o, CheckReport *out, Error *err);
+
+#endif

@@ -1,0 +1,35 @@
+/* trace: the logits after every prefix of a list of ids, run the way the caller asks: cut into chunks, beside rows of
+ * other sequences, on whatever threads and instruction set are set. By the promise of docs/arithmetic.md none of that
+ * may show. */
+#ifndef LOCKSTEP_EVAL_TRACE_H
+#define LOCKSTEP_EVAL_TRACE_H
+
+#include "model/model.h"
+
+typedef struct TraceOptions {
+    const int32_t *ids;
+    int n_ids;
+    const int *chunks; /* repeated until the ids are used; NULL: TRACE_CHUNK at a time */
+    int n_chunks;
+    int width;                     /* rows of unrelated sequences in each step, plus one; 1: none, 0 counts as 1 */
+    const StateShape *state_shape; /* NULL: the model's; another cache format for `check` */
+} TraceOptions;
+
+enum { TRACE_CHUNK = 256 };
+
+/* Called in position order with the logits of n positions from `first` on, [n][vocab], borrowed. False stops the trace.
+ */
+typedef bool TraceSink(void *context, int first, int n, const float *logits, Error *err);
+
+/* Refuses, before anything runs: no ids, ids outside the vocabulary, more ids than the context holds, a chunk below 1.
+ * A row that fails is an error that names position, layer and operation. */
+bool trace_run(Model *m, const TraceOptions *o, TraceSink *sink, void *context, Error *err);
+
+/* The same into a safetensors file: f32 `logits` [n_ids, vocab]. Written to path.part and renamed, so nothing
+ * half-written is left. If hash is not NULL it gets trace_hash of the last row. */
+bool trace_write(Model *m, const TraceOptions *o, const char *path, uint64_t *hash, Error *err);
+
+/* 64-bit FNV-1a over the bytes of n floats: what --verbose prints, so that two users' reports compare. */
+uint64_t trace_hash(const float *values, size_t n);
+
+#endif
