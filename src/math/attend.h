@@ -1,7 +1,8 @@
 /* Attention of a step's rows over their sequences' keys and values: docs/arithmetic.md, "Attention".
  *
- * Keys lie in tiles of 16 positions ([head_dim][16]) and values position by position, both in pages of KV_PAGE positions of one
- * layer. A row sees its keys in ascending position; blocks of 512 positions are part of the definition. */
+ * Keys lie in tiles of 16 positions ([head_dim][16]) and values position by position, both in pages of KV_PAGE
+ * positions of one layer. A row sees its keys in ascending position; blocks of 512 positions are part of the
+ * definition. */
 #ifndef LOCKSTEP_MATH_ATTEND_H
 #define LOCKSTEP_MATH_ATTEND_H
 
@@ -26,21 +27,22 @@ typedef struct KvShape {
 
 size_t kv_page_bytes(const KvShape *shape);
 
-/* One layer's keys and values of one sequence: pages[p / KV_PAGE] holds position p; NULL where dropped (outside a window). */
+/* One layer's keys and values of one sequence: pages[p / KV_PAGE] holds position p; NULL where dropped (outside a
+ * window). */
 typedef struct KvView {
     KvShape shape;
     uint8_t *const *pages;
 } KvView;
 
-/* Writes position `position`: k [heads][k_dim], v [heads][v_dim], in the page's format. False when a value is not finite
- * (what was written is then unspecified). */
+/* Writes position `position`: k [heads][k_dim], v [heads][v_dim], in the page's format. False when a value is not
+ * finite (what was written is then unspecified). */
 bool kv_write(const KvView *view, int position, const float *k, const float *v);
 
 /* One query row: q [n_heads][k_dim] against the keys of `view` at positions first .. position, out [n_heads][v_dim]. */
 typedef struct AttendRow {
     const KvView
         *view; /* rows of one sequence share the pointer and follow one another: that is how they are grouped */
-    int first, position;
+    int first, position; /* both ascend from row to row of one sequence */
     const float *q;
     float *out;
 } AttendRow;

@@ -1,5 +1,6 @@
-/* Weight formats: what a checkpoint's tensor holds, before it becomes a Linear. One row per format in format.c; a format
- * maps onto one of a few tile storages (tile.h) or stays a row-major float matrix, and only those meet instruction sets. */
+/* Weight formats: what a checkpoint's tensor holds, before it becomes a Linear. One row per format in format.c; a
+ * format maps onto one of a few tile storages (tile.h) or stays a row-major float matrix, and only those meet
+ * instruction sets. */
 #ifndef LOCKSTEP_MATH_FORMAT_H
 #define LOCKSTEP_MATH_FORMAT_H
 

@@ -1,9 +1,10 @@
 /* Linear layers: y = W x + bias for all rows of a step.
  *
- * Integer weights are laid out once as tiles of 16 outputs; activations become block fixed point per group; each group's
- * dot product is an exact integer, and groups are added in ascending order with two fused operations. Float weights stay
- * row-major where they are (mapped) and are dot products over 16 lanes with a fixed fold. docs/arithmetic.md is the
- * contract: nothing here may depend on how many rows there are, except which loop does the same operations. */
+ * Integer weights are laid out once as tiles of 16 outputs; activations become block fixed point per group; each
+ * group's dot product is an exact integer, and groups are added in ascending order with two fused operations. Float
+ * weights stay row-major where they are (mapped) and are dot products over 16 lanes with a fixed fold.
+ * docs/arithmetic.md is the contract: nothing here may depend on how many rows there are, except which loop does the
+ * same operations. */
 #ifndef LOCKSTEP_MATH_LINEAR_H
 #define LOCKSTEP_MATH_LINEAR_H
 
@@ -16,8 +17,8 @@
 
 typedef struct Linear Linear;
 
-/* Integer weights are copied into tiles (in parallel); float weights keep pointing at source->codes, which must outlive the
- * Linear. `bias` NULL or [rows], copied. */
+/* Integer weights are copied into tiles (in parallel); float weights keep pointing at source->codes, which must outlive
+ * the Linear. `bias` NULL or [rows], copied. */
 Linear *linear_new(const WeightSource *source, const float *bias, Pool *pool, Error *err);
 void linear_free(Linear *w);
 int linear_rows(const Linear *w);     /* outputs */
@@ -28,13 +29,14 @@ bool linear_is_integer(const Linear *w);
 /* The embedding of one id: row `row` as floats, out [cols]. */
 void linear_row(const Linear *w, int row, float *out);
 
-/* The inputs of one or more linears: x [rows][cols], row-major and dense, borrowed. The fixed-point forms (one per group
- * size in use) are made when first needed and kept, so that q, k and v share them. */
+/* The inputs of one or more linears: x [rows][cols], row-major and dense, borrowed. The fixed-point forms (one per
+ * group size in use) are made when first needed and kept, so that q, k and v share them. */
 typedef struct Activations Activations;
 
 /* bits: 16 or 8 (--activations). Lives in the arena. NULL when out of memory. */
 Activations *activations_new(Arena *arena, const float *x, int rows, int cols, int bits);
-/* The first row with a NaN or an infinity in x, or -1. Only meaningful after a linear_apply. Per row: activations_bad. */
+/* The first row with a NaN or an infinity in x, or -1. Only meaningful after a linear_apply. Per row: activations_bad.
+ */
 int activations_first_bad(const Activations *a);
 bool activations_bad(const Activations *a, int row);
 

@@ -1,5 +1,6 @@
-/* The row-wise operations between linears, each split over rows in parallel when there are many. Sums run over 16 lanes with the
- * fixed fold of docs/arithmetic.md. x and y are [rows][cols], dense; in place (y == x) is allowed everywhere. */
+/* The row-wise operations between linears, each split over rows in parallel when there are many. Sums run over 16 lanes
+ * with the fixed fold of docs/arithmetic.md. x and y are [rows][cols], dense; in place (y == x) is allowed everywhere.
+ */
 #ifndef LOCKSTEP_MATH_OPS_H
 #define LOCKSTEP_MATH_OPS_H
 
@@ -17,17 +18,10 @@ void ops_add_rms_norm(Pool *pool, const float *x, const float *add, float *sum, 
 void ops_scale(Pool *pool, float *x, float factor, int rows, int cols);
 
 typedef enum Activation {
-    ACT_SILU,
-    ACT_GELU_ERF,
-    ACT_GELU_TANH,
-    ACT_RELU,
-    ACT_RELU2,
-    ACT_SIGMOID,
-    ACT_TANH
+    ACT_SILU, /* x / (1 + exp(-x)) */
 } Activation;
 /* y = act(gate) * up. */
 void ops_act_mul(Pool *pool, Activation act, const float *gate, const float *up, float *y, int rows, int cols);
-void ops_act(Pool *pool, Activation act, const float *x, float *y, int rows, int cols);
 
 /* log-probability of one id of a row of raw logits: x[id] - max - log(sum exp(x - max)), over 16 lanes. */
 float ops_log_prob(const float *logits, int n, int id);

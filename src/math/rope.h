@@ -1,7 +1,7 @@
 /* Rotary position embedding: tables and rotation (Su et al., arXiv:2104.09864).
  *
- * inv_freq is formed in f32, the angle is (float)pos * inv_freq in f32, and cos and sin of that f32 angle are formed in double
- * by our own deterministic functions and rounded once, as docs/arithmetic.md explains. */
+ * inv_freq is formed in f32, the angle is (float)pos * inv_freq in f32, and cos and sin of that f32 angle are formed in
+ * double by our own deterministic functions and rounded once, as docs/arithmetic.md explains. */
 #ifndef LOCKSTEP_MATH_ROPE_H
 #define LOCKSTEP_MATH_ROPE_H
 
@@ -16,7 +16,8 @@ typedef struct RopeTable {
     float scale;      /* of cos and sin (yarn, longrope); 1 otherwise */
 } RopeTable;
 
-/* inv_freq[i] = 1 / (float)pow(theta, 2i/dims), the plain table; owned by the caller (mem_free). NULL when out of memory. */
+/* inv_freq[i] = 1 / (float)pow(theta, 2i/dims), the plain table; owned by the caller (mem_free). NULL when out of
+ * memory. */
 float *rope_plain(double theta, int dims);
 
 /* Deterministic functions in double, the same bytes on every machine. */

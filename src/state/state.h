@@ -1,5 +1,5 @@
-/* What a sequence remembers: per layer the keys and values of its positions, in pages that grow with use. The caller states
- * positions; the state only stores. A layer with a window drops pages that no later row can see. */
+/* What a sequence remembers: per layer the keys and values of its positions, in pages that grow with use. The caller
+ * states positions; the state only stores. A layer with a window drops pages that no later row can see. */
 #ifndef LOCKSTEP_STATE_STATE_H
 #define LOCKSTEP_STATE_STATE_H
 
@@ -24,8 +24,8 @@ bool state_reserve(State *s, int end, Error *err);
 /* Positions stored, 0 .. n-1; the step sets it after running rows. */
 int state_length(const State *s);
 void state_set_length(State *s, int n);
-/* Forgets positions >= n, for a rejected draft or a new turn that shares a prefix. False (nothing changed) when a windowed layer
- * no longer holds what a row at n would see. */
+/* Forgets positions >= n, for a rejected draft or a new turn that shares a prefix. False (nothing changed) when a
+ * windowed layer no longer holds what a row at n would see. */
 bool state_cut(State *s, int n);
 const KvView *state_layer(const State *s, int layer);
 size_t state_bytes(const State *s); /* memory in pages */

@@ -1,0 +1,306 @@
+/* Attention: scores page by page, then per block of 512 positions weights, denominator and weighted values, blocks
+ * added in ascending order. A task is a few consecutive rows of one sequence times some heads that share keys, so that
+ * a tile of keys is widened once for all of them; which rows share a task is scheduling and changes nothing. */
+#include "math/attend.h"
+#include "math/kernel_table.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *const format_names[] = {[KV_I16] = "i16", [KV_F32] = "f32", [KV_F16] = "f16", [KV_BF16] = "bf16"};
+
+const char *kv_format_name(KvFormat f) {
+    return format_names[f];
+}
+
+bool kv_format_parse(const char *name, KvFormat *out) {
+    for (int i = 0; i < (int)(sizeof format_names / sizeof *format_names); i++)
+        if (strcmp(name, format_names[i]) == 0) {
+            *out = (KvFormat)i;
+            return true;
+        }
+    return false;
+}
+
+/* ---- a page: per head, key tiles, key scales, values, value scales ---- */
+
+static size_t element_bytes(KvFormat f) {
+    return f == KV_F32 ? 4 : 2;
+}
+
+static size_t scale_bytes(KvFormat f) {
+    return f == KV_I16 ? KV_PAGE * sizeof(float) : 0;
+}
+
+static size_t head_bytes(const KvShape *s) {
+    return (size_t)KV_PAGE * (size_t)(s->k_dim + s->v_dim) * element_bytes(s->format) + 2 * scale_bytes(s->format);
+}
+
+size_t kv_page_bytes(const KvShape *s) {
+    return head_bytes(s) * (size_t)s->heads;
+}
+
+typedef struct HeadPage {
+    uint8_t *keys, *values;
+    float *key_scale, *value_scale;
+} HeadPage;
+
+static HeadPage head_page(const KvView *view, int page, int head) {
+    const KvShape *s = &view->shape;
+    uint8_t *p = view->pages[page] + (size_t)head * head_bytes(s);
+    HeadPage h = {.keys = p};
+    p += (size_t)KV_PAGE * (size_t)s->k_dim * element_bytes(s->format);
+    h.key_scale = (float *)(void *)p;
+    p += scale_bytes(s->format);
+    h.values = p;
+    p += (size_t)KV_PAGE * (size_t)s->v_dim * element_bytes(s->format);
+    h.value_scale = (float *)(void *)p;
+    return h;
+}
+
+/* Key element d of position i goes to [tile][d][i % 16]. */
+static void scatter_key(uint8_t *keys, const void *from, int dim, int i, size_t bytes) {
+    uint8_t *to = keys + (size_t)(i / KV_TILE) * (size_t)dim * KV_TILE * bytes + (size_t)(i % KV_TILE) * bytes;
+    if (bytes == 2)
+        for (int d = 0; d < dim; d++) memcpy(to + (size_t)d * KV_TILE * 2, (const uint8_t *)from + d * 2, 2);
+    else
+        for (int d = 0; d < dim; d++) memcpy(to + (size_t)d * KV_TILE * 4, (const uint8_t *)from + d * 4, 4);
+}
+
+enum { MAX_HEAD_DIM = 1024 };
+
+bool kv_write(const KvView *view, int position, const float *k, const float *v) {
+    const KvShape *s = &view->shape;
+    size_t bytes = element_bytes(s->format);
+    int i = position % KV_PAGE;
+    for (int head = 0; head < s->heads; head++) {
+        HeadPage page = head_page(view, position / KV_PAGE, head);
+        uint8_t row[MAX_HEAD_DIM * 4];
+        float scale = 0;
+        if (!kernels()->kv_encode(s->format, k + (size_t)head * (size_t)s->k_dim, s->k_dim, row, &scale)) return false;
+        scatter_key(page.keys, row, s->k_dim, i, bytes);
+        if (s->format == KV_I16) page.key_scale[i] = scale;
+        uint8_t *value = page.values + (size_t)i * (size_t)s->v_dim * bytes;
+        if (!kernels()->kv_encode(s->format, v + (size_t)head * (size_t)s->v_dim, s->v_dim, value, &scale))
+            return false;
+        if (s->format == KV_I16) page.value_scale[i] = scale;
+    }
+    return true;
+}
+
+/* ---- a task: rows [first_row, end_row) times heads [first_head, end_head) of one kv head ---- */
+
+enum { MAX_QUERIES = 16, SCORE_BUDGET = 1 << 20 };
+
+/* Rows of one sequence ascend, so its first row sees the earliest key and its last row the latest. */
+typedef struct Task {
+    int first_row, end_row, first_head, end_head;
+} Task;
+
+typedef struct AttendContext {
+    const AttendArgs *args;
+    const AttendRow *rows;
+    Task *tasks;
+    float *scratch; /* [threads][scratch_floats]: scores, then block sums */
+    size_t scratch_floats;
+} AttendContext;
+
+typedef struct Query {
+    const AttendRow *row;
+    int head;
+    float *scores; /* scores[p - base] */
+    float *block;  /* [v_dim] sum of one block */
+    float *out;    /* [v_dim] */
+    float max, denominator;
+} Query;
+
+/* Scores of all queries against every visible key; base is a page start at or before the first visible position. */
+static void fill_scores(const AttendContext *c, const KvView *view, Query *queries, int n, int base, int first,
+                        int end) {
+    const KvShape *s = &view->shape;
+    int kv_head = queries[0].head / (c->args->n_heads / s->heads);
+    const float *q[MAX_QUERIES];
+    float *out[MAX_QUERIES];
+    for (int page = base / KV_PAGE; page * KV_PAGE < end; page++) {
+        HeadPage h = head_page(view, page, kv_head);
+        int start = page * KV_PAGE, last = end - start < KV_PAGE ? end - start : KV_PAGE;
+        for (int i = 0; i < n; i++) {
+            q[i] = queries[i].row->q + (size_t)queries[i].head * (size_t)s->k_dim;
+            out[i] = queries[i].scores + (start - base);
+        }
+        ScoreJob job = {.format = s->format,
+                        .keys = h.keys,
+                        .key_scale = h.key_scale,
+                        .k_dim = s->k_dim,
+                        .first_tile = first > start ? (first - start) / KV_TILE : 0,
+                        .end_tile = (last + KV_TILE - 1) / KV_TILE,
+                        .q = q,
+                        .out = out,
+                        .n_queries = n,
+                        .scale = c->args->scale};
+        kernels()->scores(&job);
+    }
+}
+
+/* The weighted values of positions [first, end), all inside one page, for queries [from, to). */
+static void add_values(const KvView *view, int kv_head, Query *queries, int from, int to, int base, int first,
+                       int end) {
+    if (first >= end || from >= to) return;
+    int start = first / KV_PAGE * KV_PAGE;
+    HeadPage h = head_page(view, first / KV_PAGE, kv_head);
+    const float *weights[MAX_QUERIES];
+    float *acc[MAX_QUERIES];
+    for (int i = from; i < to; i++) {
+        weights[i - from] = queries[i].scores + (start - base);
+        acc[i - from] = queries[i].block;
+    }
+    ValueJob job = {.format = view->shape.format,
+                    .values = h.values,
+                    .value_scale = h.value_scale,
+                    .v_dim = view->shape.v_dim,
+                    .first = first - start,
+                    .end = end - start,
+                    .weights = weights,
+                    .acc = acc,
+                    .n_queries = to - from};
+    kernels()->values(&job);
+}
+
+static int clamp(int x, int low, int high) {
+    return x < low ? low : x > high ? high : x;
+}
+
+/* One page's part of a block. Positions that all queries see are done together; those at the edges query by query,
+ * before and after: so each query still meets its positions in ascending order. */
+static void page_values(const KvView *view, int kv_head, Query *queries, int n, int base, int start, int end) {
+    int low = start, high = end;
+    for (int i = 0; i < n; i++) {
+        low = clamp(queries[i].row->first, low, end);
+        high = clamp(queries[i].row->position + 1, start, high);
+    }
+    if (high < low) high = low;
+    for (int i = 0; i < n; i++) {
+        int first = clamp(queries[i].row->first, start, end), last = clamp(queries[i].row->position + 1, start, end);
+        add_values(view, kv_head, queries, i, i + 1, base, first, low < last ? low : last);
+    }
+    add_values(view, kv_head, queries, 0, n, base, low, high);
+    for (int i = 0; i < n; i++) {
+        int first = clamp(queries[i].row->first, start, end), last = clamp(queries[i].row->position + 1, start, end);
+        add_values(view, kv_head, queries, i, i + 1, base, high > first ? high : first, last);
+    }
+}
+
+/* One block of 512 positions: weights and denominator, values, then onto the running result. */
+static void add_block(const KvView *view, int kv_head, Query *queries, int n, int base, int start, int end) {
+    int v_dim = view->shape.v_dim;
+    for (int i = 0; i < n; i++) {
+        Query *q = &queries[i];
+        memset(q->block, 0, (size_t)v_dim * sizeof *q->block);
+        int first = clamp(q->row->first, start, end), last = clamp(q->row->position + 1, start, end);
+        if (first < last)
+            q->denominator += kernels()->exp_block(q->scores + (start - base), q->max, first - start, last - start);
+    }
+    for (int p = start; p < end; p += KV_PAGE)
+        page_values(view, kv_head, queries, n, base, p, end - p < KV_PAGE ? end : p + KV_PAGE);
+    for (int i = 0; i < n; i++) {
+        Query *q = &queries[i];
+        if (q->row->first < end && q->row->position >= start) kernels()->add(q->out, q->block, q->out, v_dim);
+    }
+}
+
+static void attend_queries(const AttendContext *c, const KvView *view, int first, int end, Query *queries, int n,
+                           float *scratch) {
+    int v_dim = view->shape.v_dim, base = first / KV_PAGE * KV_PAGE,
+        width = (end - base + KV_PAGE - 1) / KV_PAGE * KV_PAGE;
+    int kv_head = queries[0].head / (c->args->n_heads / view->shape.heads);
+    for (int i = 0; i < n; i++) {
+        queries[i].scores = scratch + (size_t)i * (size_t)width;
+        queries[i].block = scratch + (size_t)n * (size_t)width + (size_t)i * (size_t)v_dim;
+    }
+    fill_scores(c, view, queries, n, base, first, end);
+    for (int i = 0; i < n; i++) {
+        Query *q = &queries[i];
+        const float *visible = q->scores + (q->row->first - base);
+        q->max = kernels()->maximum(visible, q->row->position + 1 - q->row->first, visible[0]);
+        if (c->args->sinks && c->args->sinks[q->head] > q->max) q->max = c->args->sinks[q->head];
+        memset(q->out, 0, (size_t)v_dim * sizeof *q->out);
+    }
+    /* a block's start may lie before base when a window begins inside it: positions before base are seen by nobody */
+    for (int b = base / ATTEND_BLOCK * ATTEND_BLOCK; b < end; b += ATTEND_BLOCK) {
+        int start = b < base ? base : b, stop = b + ATTEND_BLOCK < end ? b + ATTEND_BLOCK : end;
+        add_block(view, kv_head, queries, n, base, start, stop);
+    }
+    for (int i = 0; i < n; i++) {
+        Query *q = &queries[i];
+        float total = q->denominator;
+        if (c->args->sinks) {
+            float sink[1] = {c->args->sinks[q->head]};
+            total += kernels()->exp_sum(sink, q->max, NULL, 1);
+        }
+        for (int d = 0; d < v_dim; d++) q->out[d] /= total;
+    }
+}
+
+static void attend_task(void *context, int task, int thread) {
+    const AttendContext *c = context;
+    const Task *t = &c->tasks[task];
+    Query queries[MAX_QUERIES];
+    const KvView *view = c->rows[t->first_row].view;
+    int n = 0, first = c->rows[t->first_row].first, end = c->rows[t->end_row - 1].position + 1;
+    for (int r = t->first_row; r < t->end_row; r++)
+        for (int h = t->first_head; h < t->end_head; h++)
+            queries[n++] =
+                (Query){.row = &c->rows[r], .head = h, .out = c->rows[r].out + (size_t)h * (size_t)view->shape.v_dim};
+    attend_queries(c, view, first, end, queries, n, c->scratch + (size_t)thread * c->scratch_floats);
+}
+
+/* Rows [first, end) of one sequence that one task takes: as many as MAX_QUERIES and the score budget allow. */
+static int rows_end(const AttendRow *rows, int n_rows, int first, int heads) {
+    int end = first + 1;
+    while (end < n_rows && rows[end].view == rows[first].view && (end + 1 - first) * heads <= MAX_QUERIES) {
+        int64_t keys = rows[end].position + KV_PAGE - rows[first].first;
+        if (keys * (end + 1 - first) * heads > SCORE_BUDGET) break;
+        end++;
+    }
+    return end;
+}
+
+static int heads_per_task(const AttendArgs *args, const AttendRow *rows, int n_rows, int threads) {
+    int kv_heads = rows[0].view->shape.heads, group = args->n_heads / kv_heads;
+    if (n_rows * kv_heads < 4 * threads)
+        group = (group + 1) / 2; /* few rows: finer tasks, so that threads end together */
+    return group > MAX_QUERIES ? MAX_QUERIES : group;
+}
+
+/* With tasks NULL only counts. Also finds the scratch that the largest task needs. */
+static int plan(const AttendArgs *args, const AttendRow *rows, int n_rows, int heads, Task *tasks, size_t *floats) {
+    int n = 0;
+    for (int first = 0, end; first < n_rows; first = end) {
+        end = rows_end(rows, n_rows, first, heads);
+        int group = args->n_heads / rows[first].view->shape.heads;
+        for (int kv = 0; kv < args->n_heads; kv += group)
+            for (int h = kv; h < kv + group; h += heads) {
+                int last = h + heads < kv + group ? h + heads : kv + group;
+                if (tasks) tasks[n] = (Task){first, end, h, last};
+                n++;
+            }
+        size_t keys = (size_t)(rows[end - 1].position + 1 - rows[first].first) + 2 * KV_PAGE;
+        size_t wanted = (keys + (size_t)rows[first].view->shape.v_dim) * (size_t)((end - first) * heads);
+        if (wanted > *floats) *floats = wanted;
+    }
+    return n;
+}
+
+bool attend(const AttendArgs *args, const AttendRow *rows, int n_rows, Pool *pool, Arena *arena) {
+    if (n_rows == 0) return true;
+    int threads = pool_threads(pool), heads = heads_per_task(args, rows, n_rows, threads);
+    AttendContext c = {.args = args, .rows = rows};
+    int n = plan(args, rows, n_rows, heads, NULL, &c.scratch_floats);
+    c.scratch_floats = (c.scratch_floats + 15) / 16 * 16;
+    c.tasks = arena_array(arena, (size_t)n, sizeof *c.tasks);
+    c.scratch = arena_array(arena, (size_t)threads, c.scratch_floats * sizeof *c.scratch);
+    if (!c.tasks || !c.scratch) return false;
+    plan(args, rows, n_rows, heads, c.tasks, &c.scratch_floats);
+    pool_run(pool, attend_task, &c, n);
+    return true;
+}

@@ -1,0 +1,105 @@
+/* What an instruction set fills in: the functions of one table. Rows, groups and blocks are handed over whole, so that
+ * a kernel may choose its loop but not its arithmetic (docs/arithmetic.md). */
+#ifndef LOCKSTEP_MATH_KERNEL_TABLE_H
+#define LOCKSTEP_MATH_KERNEL_TABLE_H
+
+#include "math/attend.h"
+#include "math/kernels.h"
+#include "math/tile.h"
+
+/* Activations in block fixed point for one group size. The layout of a row's codes is the instruction set's own; its
+ * size is 2 bytes per padded input for 16 bits and 1 for 8. */
+typedef struct QuantRows {
+    int n_rows, cols, padded; /* padded: cols rounded up to 256, X is zero there */
+    int group, n_groups, bits;
+    uint8_t *codes; /* [n_rows][padded * bits / 8] */
+    float *a;       /* [n_rows][n_groups] step of the fixed point */
+    float *a_sum;   /* [n_rows][n_groups] a * (float)(sum X) */
+    int32_t *sum;   /* [n_rows][n_groups] sum X */
+    uint8_t *bad;   /* [n_rows] 1: a non-finite input */
+} QuantRows;
+
+/* Some tiles of one integer linear times all rows. */
+typedef struct TileJob {
+    const TileFormat *format;
+    const uint8_t *tiles; /* of the first tile */
+    size_t tile_bytes;
+    int n_tiles, n_outputs; /* n_outputs <= 16 n_tiles: outputs that exist */
+    const QuantRows *x;
+    float *y; /* [n_rows][stride], at the first output */
+    size_t y_stride;
+    uint8_t *scratch; /* tile_scratch_bytes */
+} TileJob;
+
+/* Some outputs of one float linear times all rows. */
+typedef struct FloatJob {
+    WeightFormat format;
+    const uint8_t *weights; /* row-major, of the first output; unaligned */
+    const uint8_t *scales;  /* MXFP8: u8 [output][cols / 32] */
+    int cols, n_outputs;
+    const float *x; /* [n_rows][cols] */
+    int n_rows;
+    float *y;
+    size_t y_stride;
+} FloatJob;
+
+/* Scores of n_queries queries against the tiles [first_tile, end_tile) of one page and head: score = dot * (key scale)
+ * * scale. */
+typedef struct ScoreJob {
+    KvFormat format;
+    const uint8_t *keys;    /* [page tiles][k_dim][16] of the format */
+    const float *key_scale; /* i16: [KV_PAGE] */
+    int k_dim, first_tile, end_tile;
+    const float *const *q;
+    float *const *out; /* out[i] + 16 * tile takes the scores of a tile of this page */
+    int n_queries;
+    float scale;
+} ScoreJob;
+
+/* Weighted values of positions [first, end) of one page and head, added key by key onto acc[i] [v_dim]. */
+typedef struct ValueJob {
+    KvFormat format;
+    const uint8_t *values;    /* [KV_PAGE][v_dim] of the format */
+    const float *value_scale; /* i16: [KV_PAGE] */
+    int v_dim, first, end;
+    const float *const *weights; /* weights[i][position in page] */
+    float *const *acc;
+    int n_queries;
+} ValueJob;
+
+typedef struct KernelTable {
+    const char *name;
+    bool (*supported)(void);
+    void (*quantize)(const float *x, QuantRows *out, int row);
+    void (*tiles)(const TileJob *job);
+    void (*floats)(const FloatJob *job);
+    void (*rms_norm)(const float *x, const float *weight, float eps, float *y, int n);
+    void (*add)(const float *x, const float *add, float *y, int n);
+    void (*scale)(float *x, float factor, int n);
+    void (*silu_mul)(const float *gate, const float *up, float *y, int n);
+    float (*maximum)(const float *x, int n, float start);
+    bool (*all_finite)(const float *x, int n);
+    /* Sum over lanes of exp(x - max). With out: the exponentials too. */
+    float (*exp_sum)(const float *x, float max, float *out, int n);
+    /* The same for one attention block: x[i] is position 16 * k + i for some k; only [first, end) exists. In place. */
+    float (*exp_block)(float *x, float max, int first, int end);
+    /* n values into the cache's format; the i16 scale goes to *scale. False when a value is not finite. out is dense.
+     */
+    bool (*kv_encode)(KvFormat format, const float *x, int n, void *out, float *scale);
+    void (*scores)(const ScoreJob *job);
+    void (*values)(const ValueJob *job);
+} KernelTable;
+
+extern const KernelTable kernels_scalar;
+#if defined(__x86_64__)
+extern const KernelTable kernels_avx2, kernels_avx512;
+#elif defined(__aarch64__)
+extern const KernelTable kernels_neon;
+#endif
+
+const KernelTable *kernels(void); /* the chosen one */
+
+/* Scratch a TileJob of n_tiles tiles may use. */
+size_t tile_scratch_bytes(const TileFormat *f, int cols, int n_tiles);
+
+#endif

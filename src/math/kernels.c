@@ -1,0 +1,55 @@
+/* Choosing the kernel table, once, at start. */
+#include "math/kernel_table.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const KernelTable *const all[] = {
+#if defined(__x86_64__)
+    &kernels_avx512,
+    &kernels_avx2,
+#elif defined(__aarch64__)
+    &kernels_neon,
+#endif
+    &kernels_scalar,
+};
+
+enum { N_TABLES = sizeof all / sizeof *all };
+
+static const KernelTable *chosen = &kernels_scalar;
+
+const KernelTable *kernels(void) {
+    return chosen;
+}
+
+const char *kernels_name(void) {
+    return chosen->name;
+}
+
+const char *const *kernels_available(void) {
+    static const char *names[N_TABLES + 1];
+    int n = 0;
+    for (int i = 0; i < N_TABLES; i++)
+        if (all[i]->supported()) names[n++] = all[i]->name;
+    names[n] = NULL;
+    return names;
+}
+
+bool kernels_select(const char *isa, Error *err) {
+    char here[128] = "";
+    for (int i = 0; i < N_TABLES; i++) {
+        if (!all[i]->supported()) continue;
+        if (!isa || strcmp(isa, all[i]->name) == 0) {
+            chosen = all[i];
+            return true;
+        }
+        size_t used = strlen(here);
+        snprintf(here + used, sizeof here - used, "%s%s", used ? ", " : "", all[i]->name);
+    }
+    return error_set(err, "instruction set \"%s\" is not available on this machine: use one of %s", isa, here);
+}
+
+size_t tile_scratch_bytes(const TileFormat *f, int cols, int n_tiles) {
+    size_t padded = ((size_t)cols + 255) / 256 * 256, groups = (size_t)(cols / f->group);
+    return (size_t)n_tiles * (padded * TILE_ROWS + groups * TILE_ROWS * 2 * sizeof(float));
+}

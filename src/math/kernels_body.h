@@ -1,0 +1,464 @@
+/* The kernels that are written once for every instruction set, over 16 lanes. The including file has defined the lane
+ * types
+ *
+ *     lf (16 floats), li (16 int32)
+ *
+ * and their operations (lf_add, li_load_i16, ...: see kernels_scalar.c, whose plain loops say what each one means).
+ * Lanes are those of docs/arithmetic.md: lane j takes elements j, j + 16, ...; a lane without an element stays
+ * untouched; the fold is (j, j + 8), (j, j + 4), (j, j + 2), (j, j + 1).
+ *
+ * No include guard and no includes on purpose: one inclusion per instruction set, inside its target region. */
+
+/* exp(x) for x <= 0 or moderate; relative error below 2^-23.5 (tests/unit/math/ops.c). n = rint(x / ln 2), r = x - n ln
+ * 2 in two steps, a polynomial of degree 6 (least maximum error on [-ln2/2, ln2/2]), then the power of two in two
+ * factors so that the result rounds once into the denormals. NaN passes through. */
+static inline lf exp_lanes(lf x) {
+    lf c = lf_min(lf_set(89.0f), lf_max(lf_set(-104.0f), x)); /* min and max hand a NaN in the second operand on */
+    lf n = lf_rint(lf_mul(c, lf_set(0x1.715476p+0f)));
+    lf r = lf_fma(n, lf_set(-0x1.62e400p-1f), c);
+    r = lf_fma(n, lf_set(-0x1.7f7d1cp-20f), r);
+    lf p = lf_set(0x1.6a1a72p-10f);
+    p = lf_fma(p, r, lf_set(0x1.123fc6p-7f));
+    p = lf_fma(p, r, lf_set(0x1.555916p-5f));
+    p = lf_fma(p, r, lf_set(0x1.55548ap-3f));
+    p = lf_fma(p, r, lf_set(0x1.fffffcp-2f));
+    p = lf_fma(p, r, lf_set(1.0f));
+    p = lf_fma(p, r, lf_set(1.0f));
+    li k = li_from_lf(n), half = li_sar1(k);
+    li rest = li_sub(k, half);
+    lf s1 = lf_bits(li_shl(li_add(half, li_set(127)), 23)), s2 = lf_bits(li_shl(li_add(rest, li_set(127)), 23));
+    return lf_mul(lf_mul(p, s1), s2);
+}
+
+/* ---- activations to block fixed point ---- */
+
+/* m as the bit pattern of the largest magnitude in x[0..n). */
+static inline int32_t magnitude_bits(const float *x, int n) {
+    li m = li_set(0), clear = li_set(0x7FFFFFFF);
+    int i = 0;
+    for (; i + 16 <= n; i += 16) m = li_max(m, li_and(li_bits(lf_load(x + i)), clear));
+    int32_t best = li_fold_max(m);
+    for (; i < n; i++) {
+        int32_t bits;
+        __builtin_memcpy(&bits, x + i, 4);
+        bits &= 0x7FFFFFFF;
+        if (bits > best) best = bits;
+    }
+    return best;
+}
+
+static inline float float_of_bits(int32_t bits) {
+    float f;
+    __builtin_memcpy(&f, &bits, 4);
+    return f;
+}
+
+/* One group: X int16 out, the step returned through *a, the sum of X through *sum. False on a non-finite value. n is a
+ * multiple of 16. limit: 32512 or 127. */
+static inline bool quantize_group(const float *x, int n, float limit, int16_t *out, float *a, int32_t *sum) {
+    int32_t bits = magnitude_bits(x, n);
+    float m = float_of_bits(bits);
+    if (bits >= 0x7F800000 || m < 0x1p-100f) {
+        for (int i = 0; i < n; i++) out[i] = 0;
+        *a = 0;
+        *sum = 0;
+        return bits < 0x7F800000;
+    }
+    *a = m / limit;
+    lf factor = lf_set(limit / m);
+    li total = li_set(0);
+    for (int i = 0; i < n; i += 16) {
+        li v = li_from_lf(lf_mul(lf_load(x + i), factor)); /* rounds half to even */
+        total = li_add(total, v);
+        li_store_i16(out + i, v);
+    }
+    *sum = li_fold_add(total);
+    return true;
+}
+
+static void quantize_row(const float *x, QuantRows *q, int row) {
+    int16_t wide[128];
+    float limit = q->bits == 16 ? 32512.0f : 127.0f;
+    uint8_t *codes = q->codes + (size_t)row * (size_t)q->padded * (size_t)q->bits / 8;
+    size_t at = (size_t)row * (size_t)q->n_groups;
+    bool good = true;
+    for (int g = 0; g < q->n_groups; g++) {
+        good &= quantize_group(x + g * q->group, q->group, limit, wide, &q->a[at + g], &q->sum[at + g]);
+        q->a_sum[at + g] = q->a[at + g] * (float)q->sum[at + g];
+        codes_place(codes, wide, g * q->group, q->group, q->padded, q->bits);
+    }
+    for (int i = 0; i < 128; i++) wide[i] = 0;
+    for (int k = q->cols; k < q->padded; k += 16) codes_place(codes, wide, k, 16, q->padded, q->bits);
+    q->bad[row] = !good;
+}
+
+/* ---- float linears: dot products over 16 lanes ---- */
+
+static inline lf weight_lanes(WeightFormat format, const uint8_t *w, float scale) {
+    switch (format) {
+    case WEIGHT_F32: return lf_load_bytes(w);
+    case WEIGHT_F16: return lf_load_f16(w);
+    case WEIGHT_BF16: return lf_bits(li_shl(li_load_u16(w), 16));
+    default: break;
+    }
+    /* E4M3 widened by moving its bits to a float's place; the power of two puts the exponent right, denormals too. */
+    li b = li_load_u8(w), magnitude = li_and(b, li_set(0x7F));
+    lf v = lf_mul(lf_bits(li_shl(magnitude, 20)), lf_set(0x1p120f));
+    v = lf_bits(li_add(li_bits(v), li_shl(li_and(b, li_set(0x80)), 24)));
+    v = lf_bits(li_select_equal(magnitude, li_set(0x7F), li_set(0x7FC00000), li_bits(v)));
+    return lf_mul(v, lf_set(scale));
+}
+
+static inline int weight_bytes(WeightFormat format) {
+    return format == WEIGHT_F32 ? 4 : format == WEIGHT_MXFP8 ? 1 : 2;
+}
+
+static inline float e8m0_scale(uint8_t b) {
+    if (b == 255) return __builtin_nanf("");
+    return float_of_bits(b ? (int32_t)b << 23 : 0x00400000);
+}
+
+/* The last n < 16 inputs: only lanes that have an element move. */
+static inline lf tail_lanes(WeightFormat format, const uint8_t *w, const float *x, int n, lf acc) {
+    uint8_t padded[64] = {0};
+    __builtin_memcpy(padded, w, (size_t)(n * weight_bytes(format)));
+    float wide[16], sums[16];
+    lf_store(wide, weight_lanes(format, padded, 1.0f));
+    lf_store(sums, acc);
+    for (int j = 0; j < n; j++) sums[j] = __builtin_fmaf(x[j], wide[j], sums[j]);
+    return lf_load(sums);
+}
+
+/* FLOAT_ROWS rows by FLOAT_OUTS outputs at a time, K innermost; `rows` and `outs` say how many of them are real. */
+static inline __attribute__((always_inline)) void float_block(const FloatJob *job, WeightFormat format, int row,
+                                                              int out, int rows, int outs) {
+    lf acc[FLOAT_ROWS][FLOAT_OUTS];
+    for (int r = 0; r < rows; r++)
+        for (int o = 0; o < outs; o++) acc[r][o] = lf_set(0.0f);
+    int bytes = weight_bytes(format), k = 0, cols = job->cols;
+    const uint8_t *w = job->weights + (size_t)out * (size_t)cols * (size_t)bytes;
+    const uint8_t *scales = format == WEIGHT_MXFP8 ? job->scales + (size_t)out * (size_t)(cols / 32) : NULL;
+    const float *x = job->x + (size_t)row * (size_t)cols;
+    for (; k + 16 <= cols; k += 16) {
+        lf xs[FLOAT_ROWS];
+        for (int r = 0; r < rows; r++) xs[r] = lf_load(x + (size_t)r * (size_t)cols + k);
+        for (int o = 0; o < outs; o++) {
+            size_t at = (size_t)o * (size_t)cols + (size_t)k;
+            float scale = scales ? e8m0_scale(scales[(size_t)o * (size_t)(cols / 32) + (size_t)k / 32]) : 1.0f;
+            lf v = weight_lanes(format, w + at * (size_t)bytes, scale);
+            for (int r = 0; r < rows; r++) acc[r][o] = lf_fma(xs[r], v, acc[r][o]);
+        }
+    }
+    for (int r = 0; r < rows; r++)
+        for (int o = 0; o < outs; o++) {
+            size_t at = (size_t)o * (size_t)cols + (size_t)k;
+            if (k < cols)
+                acc[r][o] =
+                    tail_lanes(format, w + at * (size_t)bytes, x + (size_t)r * (size_t)cols + k, cols - k, acc[r][o]);
+            job->y[(size_t)(row + r) * job->y_stride + (size_t)(out + o)] = lf_fold(acc[r][o]);
+        }
+}
+
+static inline __attribute__((always_inline)) void float_format(const FloatJob *job, WeightFormat format) {
+    for (int out = 0; out < job->n_outputs; out += FLOAT_OUTS) {
+        int outs = job->n_outputs - out < FLOAT_OUTS ? job->n_outputs - out : FLOAT_OUTS;
+        int row = 0;
+        if (outs == FLOAT_OUTS) {
+            for (; row + FLOAT_ROWS <= job->n_rows; row += FLOAT_ROWS)
+                float_block(job, format, row, out, FLOAT_ROWS, FLOAT_OUTS);
+            for (; row < job->n_rows; row++) float_block(job, format, row, out, 1, FLOAT_OUTS);
+        }
+        for (; row < job->n_rows; row++)
+            for (int o = 0; o < outs; o++) float_block(job, format, row, out + o, 1, 1);
+    }
+}
+
+static void float_dots(const FloatJob *job) {
+    switch (job->format) {
+    case WEIGHT_F32: float_format(job, WEIGHT_F32); return;
+    case WEIGHT_F16: float_format(job, WEIGHT_F16); return;
+    case WEIGHT_BF16: float_format(job, WEIGHT_BF16); return;
+    default: float_format(job, WEIGHT_MXFP8); return;
+    }
+}
+
+/* ---- row-wise operations ---- */
+
+static inline void lane_tail_start(lf acc, float out[16]) {
+    lf_store(out, acc);
+}
+
+static void rms_norm_row(const float *x, const float *weight, float eps, float *y, int n) {
+    lf acc = lf_set(0.0f);
+    int i = 0;
+    for (; i + 16 <= n; i += 16) {
+        lf v = lf_load(x + i);
+        acc = lf_fma(v, v, acc);
+    }
+    if (i < n) {
+        float lanes[16];
+        lane_tail_start(acc, lanes);
+        for (int j = 0; i + j < n; j++) lanes[j] = __builtin_fmaf(x[i + j], x[i + j], lanes[j]);
+        acc = lf_load(lanes);
+    }
+    float r = 1.0f / __builtin_sqrtf(lf_fold(acc) / (float)n + eps);
+    lf factor = lf_set(r);
+    for (i = 0; i + 16 <= n; i += 16) {
+        lf v = lf_mul(lf_load(x + i), factor);
+        lf_store(y + i, weight ? lf_mul(v, lf_load(weight + i)) : v);
+    }
+    for (; i < n; i++) y[i] = weight ? x[i] * r * weight[i] : x[i] * r;
+}
+
+static void add_row(const float *x, const float *add, float *y, int n) {
+    int i = 0;
+    for (; i + 16 <= n; i += 16) lf_store(y + i, lf_add(lf_load(x + i), lf_load(add + i)));
+    for (; i < n; i++) y[i] = x[i] + add[i];
+}
+
+static void scale_row(float *x, float factor, int n) {
+    int i = 0;
+    for (; i + 16 <= n; i += 16) lf_store(x + i, lf_mul(lf_load(x + i), lf_set(factor)));
+    for (; i < n; i++) x[i] *= factor;
+}
+
+static inline lf silu_lanes(lf x) {
+    lf one = lf_set(1.0f);
+    return lf_div(x, lf_add(one, exp_lanes(lf_sub(lf_set(0.0f), x))));
+}
+
+static void silu_mul_row(const float *gate, const float *up, float *y, int n) {
+    int i = 0;
+    for (; i + 16 <= n; i += 16) lf_store(y + i, lf_mul(silu_lanes(lf_load(gate + i)), lf_load(up + i)));
+    if (i == n) return;
+    float g[16] = {0};
+    for (int j = 0; i + j < n; j++) g[j] = gate[i + j];
+    lf_store(g, silu_lanes(lf_load(g)));
+    for (int j = 0; i + j < n; j++) y[i + j] = g[j] * up[i + j];
+}
+
+static float maximum_row(const float *x, int n, float start) {
+    lf m = lf_set(start);
+    int i = 0;
+    for (; i + 16 <= n; i += 16) m = lf_max(m, lf_load(x + i));
+    float lanes[16];
+    lf_store(lanes, m);
+    float best = start;
+    for (; i < n; i++) best = best > x[i] ? best : x[i];
+    for (int j = 0; j < 16; j++) best = best > lanes[j] ? best : lanes[j];
+    return best;
+}
+
+static bool all_finite_row(const float *x, int n) {
+    return magnitude_bits(x, n) < 0x7F800000;
+}
+
+static float exp_sum_row(const float *x, float max, float *out, int n) {
+    lf acc = lf_set(0.0f), m = lf_set(max);
+    int i = 0;
+    for (; i + 16 <= n; i += 16) {
+        lf e = exp_lanes(lf_sub(lf_load(x + i), m));
+        if (out) lf_store(out + i, e);
+        acc = lf_add(acc, e);
+    }
+    float lanes[16];
+    lf_store(lanes, acc);
+    if (i < n) {
+        float e[16] = {0};
+        for (int j = 0; i + j < n; j++) e[j] = x[i + j] - max;
+        lf_store(e, exp_lanes(lf_load(e)));
+        for (int j = 0; i + j < n; j++) {
+            lanes[j] += e[j];
+            if (out) out[i + j] = e[j];
+        }
+    }
+    return lf_fold(lf_load(lanes));
+}
+
+/* ---- attention ---- */
+
+static float exp_block_row(float *x, float max, int first, int end) {
+    lf acc = lf_set(0.0f), m = lf_set(max);
+    int i = first / 16 * 16;
+    for (; i < end; i += 16) {
+        lf e = exp_lanes(lf_sub(lf_load(x + i), m));
+        lf_store(x + i, e);
+        if (i >= first && i + 16 <= end) {
+            acc = lf_add(acc, e);
+            continue;
+        }
+        float lanes[16];
+        lf_store(lanes, acc);
+        for (int j = 0; j < 16; j++)
+            if (i + j >= first && i + j < end) lanes[j] += x[i + j];
+        acc = lf_load(lanes);
+    }
+    return lf_fold(acc);
+}
+
+static bool kv_encode_row(KvFormat format, const float *x, int n, void *out, float *scale) {
+    if (format == KV_I16 && n % 16 == 0) {
+        int32_t sum;
+        return quantize_group(x, n, 32512.0f, out, scale, &sum);
+    }
+    if (!all_finite_row(x, n)) return false;
+    float padded[16] = {0};
+    int16_t wide[16];
+    float a = 0, factor = 0;
+    if (format == KV_I16) {
+        float m = float_of_bits(magnitude_bits(x, n));
+        if (m >= 0x1p-100f) a = m / 32512.0f, factor = 32512.0f / m;
+        *scale = a;
+    }
+    for (int i = 0; i < n; i += 16) {
+        int rest = n - i < 16 ? n - i : 16;
+        __builtin_memcpy(padded, x + i, (size_t)rest * 4);
+        lf v = lf_load(padded);
+        switch (format) {
+        case KV_F32: __builtin_memcpy((float *)out + i, padded, (size_t)rest * 4); break;
+        case KV_F16:
+            lf_store_f16(wide, v);
+            __builtin_memcpy((int16_t *)out + i, wide, (size_t)rest * 2);
+            for (int j = 0; j < rest; j++)
+                if ((wide[j] & 0x7C00) == 0x7C00) return false; /* past f16's range */
+            break;
+        case KV_BF16: { /* to nearest even, in integers */
+            li b = li_bits(v), odd = li_and(li_shr(b, 16), li_set(1));
+            li_store_i16(wide, li_sar16(li_add(li_add(b, li_set(0x7FFF)), odd)));
+            __builtin_memcpy((int16_t *)out + i, wide, (size_t)rest * 2);
+            break;
+        }
+        case KV_I16:
+            li_store_i16(wide, li_from_lf(lf_mul(v, lf_set(factor))));
+            __builtin_memcpy((int16_t *)out + i, wide, (size_t)rest * 2);
+        }
+    }
+    return true;
+}
+
+static inline int kv_bytes(KvFormat format) {
+    return format == KV_F32 ? 4 : 2;
+}
+
+static inline lf kv_lanes(KvFormat format, const uint8_t *p) {
+    switch (format) {
+    case KV_F32: return lf_load_bytes(p);
+    case KV_F16: return lf_load_f16(p);
+    case KV_BF16: return lf_bits(li_shl(li_load_u16(p), 16));
+    default: return lf_from_li(li_load_i16(p));
+    }
+}
+
+/* `queries` queries by `tiles` tiles of 16 keys: one running fma per (query, key), head_dim ascending. */
+static inline __attribute__((always_inline)) void score_block(const ScoreJob *job, KvFormat format, int query, int tile,
+                                                              int queries, int tiles) {
+    lf acc[SCORE_QUERIES][SCORE_TILES];
+    for (int i = 0; i < queries; i++)
+        for (int t = 0; t < tiles; t++) acc[i][t] = lf_set(0.0f);
+    int bytes = kv_bytes(format), dim = job->k_dim;
+    const uint8_t *keys = job->keys + (size_t)tile * (size_t)(dim * KV_TILE * bytes);
+    for (int d = 0; d < dim; d++) {
+        lf k[SCORE_TILES];
+        for (int t = 0; t < tiles; t++) k[t] = kv_lanes(format, keys + (size_t)((t * dim + d) * KV_TILE * bytes));
+        for (int i = 0; i < queries; i++) {
+            lf q = lf_set(job->q[query + i][d]);
+            for (int t = 0; t < tiles; t++) acc[i][t] = lf_fma(q, k[t], acc[i][t]);
+        }
+    }
+    for (int i = 0; i < queries; i++)
+        for (int t = 0; t < tiles; t++) {
+            lf s = acc[i][t];
+            if (format == KV_I16) s = lf_mul(s, lf_load(job->key_scale + (tile + t) * KV_TILE));
+            lf_store(job->out[query + i] + (tile + t) * KV_TILE, lf_mul(s, lf_set(job->scale)));
+        }
+}
+
+static inline __attribute__((always_inline)) void score_format(const ScoreJob *job, KvFormat format) {
+    int tile = job->first_tile;
+    for (; tile + SCORE_TILES <= job->end_tile; tile += SCORE_TILES) {
+        int query = 0;
+        for (; query + SCORE_QUERIES <= job->n_queries; query += SCORE_QUERIES)
+            score_block(job, format, query, tile, SCORE_QUERIES, SCORE_TILES);
+        for (; query < job->n_queries; query++) score_block(job, format, query, tile, 1, SCORE_TILES);
+    }
+    for (; tile < job->end_tile; tile++) {
+        int query = 0;
+        for (; query + SCORE_QUERIES <= job->n_queries; query += SCORE_QUERIES)
+            score_block(job, format, query, tile, SCORE_QUERIES, 1);
+        for (; query < job->n_queries; query++) score_block(job, format, query, tile, 1, 1);
+    }
+}
+
+static void score_tiles(const ScoreJob *job) {
+    switch (job->format) {
+    case KV_F32: score_format(job, KV_F32); return;
+    case KV_F16: score_format(job, KV_F16); return;
+    case KV_BF16: score_format(job, KV_BF16); return;
+    case KV_I16: score_format(job, KV_I16); return;
+    }
+}
+
+/* `queries` queries by `lanes` vectors of the value's dims, position by position. The weight of an i16 value is rounded
+ * once, times its scale, before the fma. */
+static inline __attribute__((always_inline)) void value_block(const ValueJob *job, KvFormat format, int query, int dim,
+                                                              int queries, int lanes) {
+    lf acc[VALUE_QUERIES][VALUE_LANES];
+    for (int i = 0; i < queries; i++)
+        for (int l = 0; l < lanes; l++) acc[i][l] = lf_load(job->acc[query + i] + dim + l * 16);
+    int bytes = kv_bytes(format);
+    const uint8_t *v = job->values + (size_t)dim * (size_t)bytes;
+    for (int p = job->first; p < job->end; p++) {
+        lf row[VALUE_LANES];
+        for (int l = 0; l < lanes; l++)
+            row[l] = kv_lanes(format, v + ((size_t)p * (size_t)job->v_dim + (size_t)l * 16) * (size_t)bytes);
+        for (int i = 0; i < queries; i++) {
+            float w = job->weights[query + i][p];
+            lf weight = lf_set(format == KV_I16 ? w * job->value_scale[p] : w);
+            for (int l = 0; l < lanes; l++) acc[i][l] = lf_fma(weight, row[l], acc[i][l]);
+        }
+    }
+    for (int i = 0; i < queries; i++)
+        for (int l = 0; l < lanes; l++) lf_store(job->acc[query + i] + dim + l * 16, acc[i][l]);
+}
+
+/* Dims past the last whole vector, one by one. */
+static void value_tail(const ValueJob *job, int query, int dim) {
+    int bytes = kv_bytes(job->format);
+    for (int p = job->first; p < job->end; p++) {
+        uint8_t padded[64] = {0};
+        float row[16], w = job->weights[query][p];
+        size_t at = ((size_t)p * (size_t)job->v_dim + (size_t)dim) * (size_t)bytes;
+        __builtin_memcpy(padded, job->values + at, (size_t)((job->v_dim - dim) * bytes));
+        lf_store(row, kv_lanes(job->format, padded));
+        if (job->format == KV_I16) w *= job->value_scale[p];
+        for (int d = dim; d < job->v_dim; d++) job->acc[query][d] = __builtin_fmaf(w, row[d - dim], job->acc[query][d]);
+    }
+}
+
+static inline __attribute__((always_inline)) void value_format(const ValueJob *job, KvFormat format) {
+    int dim = 0, whole = job->v_dim / 16 * 16;
+    for (; dim + VALUE_LANES * 16 <= whole; dim += VALUE_LANES * 16) {
+        int query = 0;
+        for (; query + VALUE_QUERIES <= job->n_queries; query += VALUE_QUERIES)
+            value_block(job, format, query, dim, VALUE_QUERIES, VALUE_LANES);
+        for (; query < job->n_queries; query++) value_block(job, format, query, dim, 1, VALUE_LANES);
+    }
+    for (; dim < whole; dim += 16)
+        for (int query = 0; query < job->n_queries; query++) value_block(job, format, query, dim, 1, 1);
+    if (whole < job->v_dim)
+        for (int query = 0; query < job->n_queries; query++) value_tail(job, query, whole);
+}
+
+static void value_rows(const ValueJob *job) {
+    switch (job->format) {
+    case KV_F32: value_format(job, KV_F32); return;
+    case KV_F16: value_format(job, KV_F16); return;
+    case KV_BF16: value_format(job, KV_BF16); return;
+    case KV_I16: value_format(job, KV_I16); return;
+    }
+}
+
+#define KERNELS_BODY_FIELDS                                                                                       \
+    .quantize = quantize_row, .floats = float_dots, .rms_norm = rms_norm_row, .add = add_row, .scale = scale_row, \
+    .silu_mul = silu_mul_row, .maximum = maximum_row, .all_finite = all_finite_row, .exp_sum = exp_sum_row,       \
+    .exp_block = exp_block_row, .kv_encode = kv_encode_row, .scores = score_tiles, .values = value_rows

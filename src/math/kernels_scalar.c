@@ -1,0 +1,264 @@
+/* The definition: plain C on arrays of 16, for any machine. What the other instruction sets do, they do to the same
+ * bytes as this file; its operations on lanes are also the documentation of theirs. */
+#include "math/kernel_table.h"
+#include "math/format_read.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct lf {
+    float v[16];
+} lf;
+typedef struct li {
+    int32_t v[16];
+} li;
+
+enum { FLOAT_ROWS = 2, FLOAT_OUTS = 2, SCORE_QUERIES = 2, SCORE_TILES = 2, VALUE_QUERIES = 2, VALUE_LANES = 2 };
+
+#define LANES for (int j = 0; j < 16; j++)
+
+static inline lf lf_set(float x) {
+    lf r;
+    LANES r.v[j] = x;
+    return r;
+}
+static inline lf lf_load(const float *p) {
+    lf r;
+    memcpy(r.v, p, sizeof r.v);
+    return r;
+}
+static inline lf lf_load_bytes(const uint8_t *p) {
+    lf r;
+    memcpy(r.v, p, sizeof r.v);
+    return r;
+}
+static inline lf lf_load_f16(const uint8_t *p) {
+    lf r;
+    LANES {
+        uint16_t h;
+        memcpy(&h, p + 2 * j, 2);
+        r.v[j] = format_f16(h);
+    }
+    return r;
+}
+static inline void lf_store(float *p, lf a) {
+    memcpy(p, a.v, sizeof a.v);
+}
+
+/* Round to nearest even; past the range becomes infinity. */
+static uint16_t f16_bits(float f) {
+    uint32_t b;
+    memcpy(&b, &f, 4);
+    uint32_t sign = b >> 16 & 0x8000, magnitude = b & 0x7FFFFFFF;
+    if (magnitude > 0x7F800000) return (uint16_t)(sign | 0x7E00);
+    if (magnitude >= 0x477FF000) return (uint16_t)(sign | 0x7C00);
+    if (magnitude < 0x38800000) { /* below 2^-14: counts of 2^-24 */
+        memcpy(&f, &magnitude, 4);
+        return (uint16_t)(sign | (uint32_t)rintf(f * 0x1p24f));
+    }
+    uint32_t odd = magnitude >> 13 & 1;
+    return (uint16_t)(sign | ((magnitude - 0x38000000 + 0xFFF + odd) >> 13));
+}
+static inline void lf_store_f16(int16_t *p, lf a) {
+    LANES {
+        uint16_t h = f16_bits(a.v[j]);
+        memcpy(&p[j], &h, 2);
+    }
+}
+static inline lf lf_add(lf a, lf b) {
+    LANES a.v[j] += b.v[j];
+    return a;
+}
+static inline lf lf_sub(lf a, lf b) {
+    LANES a.v[j] -= b.v[j];
+    return a;
+}
+static inline lf lf_mul(lf a, lf b) {
+    LANES a.v[j] *= b.v[j];
+    return a;
+}
+static inline lf lf_div(lf a, lf b) {
+    LANES a.v[j] /= b.v[j];
+    return a;
+}
+static inline lf lf_fma(lf a, lf b, lf c) {
+    LANES c.v[j] = fmaf(a.v[j], b.v[j], c.v[j]);
+    return c;
+}
+/* The second operand when they are equal or unordered, as minps and maxps. */
+static inline lf lf_min(lf a, lf b) {
+    LANES b.v[j] = a.v[j] < b.v[j] ? a.v[j] : b.v[j];
+    return b;
+}
+static inline lf lf_max(lf a, lf b) {
+    LANES b.v[j] = a.v[j] > b.v[j] ? a.v[j] : b.v[j];
+    return b;
+}
+static inline lf lf_rint(lf a) {
+    LANES a.v[j] = rintf(a.v[j]);
+    return a;
+}
+static inline lf lf_bits(li a) {
+    lf r;
+    memcpy(&r, &a, sizeof r);
+    return r;
+}
+static inline li li_bits(lf a) {
+    li r;
+    memcpy(&r, &a, sizeof r);
+    return r;
+}
+static inline lf lf_from_li(li a) {
+    lf r;
+    LANES r.v[j] = (float)a.v[j];
+    return r;
+}
+/* Rounds half to even. Not a number or past int32: INT32_MIN, as cvtps2dq. */
+static inline li li_from_lf(lf a) {
+    li r;
+    LANES r.v[j] = a.v[j] >= -0x1p31f && a.v[j] < 0x1p31f ? (int32_t)rintf(a.v[j]) : INT32_MIN;
+    return r;
+}
+static inline float lf_fold(lf a) {
+    for (int half = 8; half; half /= 2)
+        for (int j = 0; j < half; j++) a.v[j] += a.v[j + half];
+    return a.v[0];
+}
+static inline li li_set(int32_t x) {
+    li r;
+    LANES r.v[j] = x;
+    return r;
+}
+static inline li li_add(li a, li b) {
+    LANES a.v[j] = (int32_t)((uint32_t)a.v[j] + (uint32_t)b.v[j]);
+    return a;
+}
+static inline li li_sub(li a, li b) {
+    LANES a.v[j] = (int32_t)((uint32_t)a.v[j] - (uint32_t)b.v[j]);
+    return a;
+}
+static inline li li_and(li a, li b) {
+    LANES a.v[j] &= b.v[j];
+    return a;
+}
+static inline li li_max(li a, li b) {
+    LANES a.v[j] = a.v[j] > b.v[j] ? a.v[j] : b.v[j];
+    return a;
+}
+static inline li li_shl(li a, int n) {
+    LANES a.v[j] = (int32_t)((uint32_t)a.v[j] << n);
+    return a;
+}
+static inline li li_shr(li a, int n) {
+    LANES a.v[j] = (int32_t)((uint32_t)a.v[j] >> n);
+    return a;
+}
+static inline li li_sar1(li a) {
+    LANES a.v[j] >>= 1;
+    return a;
+}
+static inline li li_sar16(li a) {
+    LANES a.v[j] >>= 16;
+    return a;
+}
+static inline li li_load_i16(const uint8_t *p) {
+    li r;
+    LANES {
+        int16_t h;
+        memcpy(&h, p + 2 * j, 2);
+        r.v[j] = h;
+    }
+    return r;
+}
+static inline li li_load_u16(const uint8_t *p) {
+    li r;
+    LANES {
+        uint16_t h;
+        memcpy(&h, p + 2 * j, 2);
+        r.v[j] = h;
+    }
+    return r;
+}
+static inline li li_load_u8(const uint8_t *p) {
+    li r;
+    LANES r.v[j] = p[j];
+    return r;
+}
+static inline void li_store_i16(int16_t *p, li a) { /* values within int16 */
+    LANES p[j] = (int16_t)a.v[j];
+}
+static inline li li_select_equal(li a, li b, li yes, li no) {
+    LANES no.v[j] = a.v[j] == b.v[j] ? yes.v[j] : no.v[j];
+    return no;
+}
+static inline int32_t li_fold_max(li a) {
+    int32_t m = a.v[0];
+    LANES if (a.v[j] > m) m = a.v[j];
+    return m;
+}
+static inline int32_t li_fold_add(li a) {
+    int32_t s = 0;
+    LANES s += a.v[j];
+    return s;
+}
+
+/* Codes in natural order. */
+static inline void codes_place(uint8_t *codes, const int16_t *x, int k, int n, int padded, int bits) {
+    (void)padded;
+    if (bits == 16) {
+        memcpy(codes + 2 * k, x, (size_t)n * 2);
+        return;
+    }
+    for (int i = 0; i < n; i++) codes[k + i] = (uint8_t)(int8_t)x[i];
+}
+
+#include "math/kernels_body.h"
+
+/* One tile times one row: per group an exact integer per output, then two fused operations, groups ascending. */
+static void tile_row_dot(const TileJob *job, int tile, int row) {
+    const TileFormat *f = job->format;
+    const QuantRows *x = job->x;
+    const uint8_t *codes = x->codes + (size_t)row * (size_t)x->padded * (size_t)x->bits / 8;
+    const int groups_per_unit = f->unit / f->group;
+    float acc[TILE_ROWS] = {0}, scale[16 * TILE_ROWS], bias[16 * TILE_ROWS];
+    for (int first = 0; first < x->n_groups; first += groups_per_unit) {
+        const uint8_t *unit =
+            job->tiles + (size_t)tile * job->tile_bytes + (size_t)(first / groups_per_unit * f->unit_bytes);
+        int n = x->n_groups - first < groups_per_unit ? x->n_groups - first : groups_per_unit;
+        uint8_t quads[256 * TILE_ROWS];
+        for (int b = 0; b < f->unit / TILE_BLOCK; b++)
+            tile_block_codes(f->storage, unit + b * f->block_bytes, quads + b * 512);
+        tile_unit_scales(f, unit, n, scale, bias);
+        for (int g = 0; g < n; g++) {
+            size_t at = (size_t)row * (size_t)x->n_groups + (size_t)(first + g);
+            int32_t sums[TILE_ROWS] = {0};
+            for (int i = 0; i < f->group; i++) {
+                int k = (first + g) * f->group + i, in_unit = g * f->group + i;
+                int16_t v;
+                if (x->bits == 16)
+                    memcpy(&v, codes + 2 * k, 2);
+                else
+                    v = (int8_t)codes[k];
+                for (int o = 0; o < TILE_ROWS; o++) sums[o] += quads[in_unit / 4 * 64 + o * 4 + in_unit % 4] * v;
+            }
+            for (int o = 0; o < TILE_ROWS; o++) {
+                int32_t dot = sums[o] - f->offset * x->sum[at];
+                acc[o] = fmaf((float)dot, x->a[at] * scale[g * TILE_ROWS + o], acc[o]);
+                if (f->has_bias) acc[o] = fmaf(bias[g * TILE_ROWS + o], x->a_sum[at], acc[o]);
+            }
+        }
+    }
+    int outputs = job->n_outputs - tile * TILE_ROWS < TILE_ROWS ? job->n_outputs - tile * TILE_ROWS : TILE_ROWS;
+    memcpy(job->y + (size_t)row * job->y_stride + tile * TILE_ROWS, acc, (size_t)outputs * sizeof *acc);
+}
+
+static void tile_rows(const TileJob *job) {
+    for (int tile = 0; tile < job->n_tiles; tile++)
+        for (int row = 0; row < job->x->n_rows; row++) tile_row_dot(job, tile, row);
+}
+
+static bool supported(void) {
+    return true;
+}
+
+const KernelTable kernels_scalar = {.name = "scalar", .supported = supported, .tiles = tile_rows, KERNELS_BODY_FIELDS};

@@ -1,0 +1,299 @@
+/* Linear layers over the kernel table: layout at load, fixed-point forms of the inputs on demand, and the split of
+ * outputs over threads. A task is some tiles (or some outputs) times all rows; a sum is never split. */
+#include "math/linear.h"
+#include "base/memory.h"
+#include "math/format_read.h"
+#include "math/kernel_table.h"
+
+#include <string.h>
+
+struct Linear {
+    WeightSource source; /* codes of float weights stay borrowed */
+    bool integer;
+    TileFormat format;
+    uint8_t *tiles; /* mem_map */
+    size_t tile_bytes, map_bytes;
+    int rows, cols, n_tiles;
+    float *bias; /* NULL or [rows] */
+};
+
+enum { GROUP_SIZES = 4, MAX_JOBS = 8, MAX_TASK_TILES = 4, FLOAT_TASK = 32 };
+
+struct Activations {
+    const float *x;
+    int rows, cols, bits;
+    QuantRows *forms[GROUP_SIZES]; /* groups of 16, 32, 64, 128 */
+    uint8_t *bad;                  /* [rows] */
+    bool scanned;                  /* for float weights */
+};
+
+typedef struct PackContext {
+    const WeightSource *source;
+    Linear *w;
+} PackContext;
+
+static void pack_task(void *context, int task, int thread) {
+    (void)thread;
+    PackContext *c = context;
+    enum { TILES_PER_TASK = 8 };
+    for (int t = task * TILES_PER_TASK; t < (task + 1) * TILES_PER_TASK && t < c->w->n_tiles; t++)
+        tile_pack(c->source, &c->w->format, (int64_t)t * TILE_ROWS, c->w->tiles + (size_t)t * c->w->tile_bytes);
+}
+
+static bool pack_tiles(Linear *w, const WeightSource *source, Pool *pool, Error *err) {
+    if (!tile_format(source, &w->format, err)) return false;
+    w->n_tiles = (w->rows + TILE_ROWS - 1) / TILE_ROWS;
+    w->tile_bytes = tile_bytes(&w->format, w->cols);
+    w->map_bytes = (size_t)w->n_tiles * w->tile_bytes;
+    w->tiles = mem_map(w->map_bytes);
+    if (!w->tiles) return error_memory(err, "weights");
+    PackContext context = {source, w};
+    pool_run(pool, pack_task, &context, (w->n_tiles + 7) / 8);
+    return true;
+}
+
+Linear *linear_new(const WeightSource *source, const float *bias, Pool *pool, Error *err) {
+    WeightRowBytes bytes;
+    if (!weight_row_bytes(source, &bytes, err)) return NULL;
+    if (source->rows < 1 || source->rows > INT32_MAX - 64) {
+        error_set(err, "a weight matrix with %lld rows", (long long)source->rows);
+        return NULL;
+    }
+    Linear *w = mem_zeroed(1, sizeof *w);
+    if (!w) goto memory;
+    *w = (Linear){.source = *source,
+                  .integer = format_is_integer(source->format),
+                  .rows = (int)source->rows,
+                  .cols = (int)source->cols};
+    if (bias) {
+        w->bias = mem_array((size_t)w->rows, sizeof *w->bias);
+        if (!w->bias) goto memory;
+        memcpy(w->bias, bias, (size_t)w->rows * sizeof *bias);
+    }
+    if (w->integer && !pack_tiles(w, source, pool, err)) {
+        linear_free(w);
+        return NULL;
+    }
+    return w;
+memory:
+    linear_free(w);
+    error_memory(err, "weights");
+    return NULL;
+}
+
+void linear_free(Linear *w) {
+    if (!w) return;
+    mem_unmap(w->tiles, w->map_bytes);
+    mem_free(w->bias);
+    mem_free(w);
+}
+
+int linear_rows(const Linear *w) {
+    return w->rows;
+}
+
+int linear_cols(const Linear *w) {
+    return w->cols;
+}
+
+bool linear_is_integer(const Linear *w) {
+    return w->integer;
+}
+
+size_t linear_bytes(const Linear *w) {
+    if (w->integer) return w->map_bytes;
+    WeightRowBytes bytes;
+    if (!weight_row_bytes(&w->source, &bytes, NULL)) return 0;
+    return (size_t)(bytes.codes + bytes.scales) * (size_t)w->rows;
+}
+
+void linear_row(const Linear *w, int row, float *out) {
+    if (w->integer)
+        tile_row(&w->format, w->tiles + (size_t)(row / TILE_ROWS) * w->tile_bytes, row % TILE_ROWS, w->cols, out);
+    else
+        weight_row(&w->source, row, out);
+}
+
+/* ---- inputs ---- */
+
+Activations *activations_new(Arena *arena, const float *x, int rows, int cols, int bits) {
+    Activations *a = arena_array(arena, 1, sizeof *a);
+    uint8_t *bad = arena_array(arena, (size_t)rows, 1);
+    if (!a || !bad) return NULL;
+    memset(bad, 0, (size_t)rows);
+    *a = (Activations){.x = x, .rows = rows, .cols = cols, .bits = bits, .bad = bad};
+    return a;
+}
+
+bool activations_bad(const Activations *a, int row) {
+    return a->bad[row];
+}
+
+int activations_first_bad(const Activations *a) {
+    for (int r = 0; r < a->rows; r++)
+        if (a->bad[r]) return r;
+    return -1;
+}
+
+static int group_index(int group) {
+    return group == 16 ? 0 : group == 32 ? 1 : group == 64 ? 2 : 3;
+}
+
+static QuantRows *form_new(const Activations *a, int group, Arena *arena) {
+    QuantRows *q = arena_array(arena, 1, sizeof *q);
+    if (!q) return NULL;
+    *q = (QuantRows){
+        .n_rows = a->rows, .cols = a->cols, .padded = (a->cols + 255) / 256 * 256, .group = group, .bits = a->bits};
+    q->n_groups = a->cols / group;
+    size_t rows = (size_t)a->rows, groups = rows * (size_t)q->n_groups;
+    q->codes = arena_array(arena, rows, (size_t)q->padded * (size_t)a->bits / 8);
+    q->a = arena_array(arena, groups, sizeof *q->a);
+    q->a_sum = arena_array(arena, groups, sizeof *q->a_sum);
+    q->sum = arena_array(arena, groups, sizeof *q->sum);
+    q->bad = a->bad;
+    return q->codes && q->a && q->a_sum && q->sum ? q : NULL;
+}
+
+typedef struct PrepareContext {
+    Activations *a;
+    QuantRows *form; /* NULL: only look for non-finite inputs */
+    int rows_per_task;
+} PrepareContext;
+
+static void prepare_task(void *context, int task, int thread) {
+    (void)thread;
+    PrepareContext *c = context;
+    int first = task * c->rows_per_task, end = first + c->rows_per_task;
+    for (int r = first; r < end && r < c->a->rows; r++) {
+        const float *x = c->a->x + (size_t)r * (size_t)c->a->cols;
+        if (c->form)
+            kernels()->quantize(x, c->form, r);
+        else
+            c->a->bad[r] = !kernels()->all_finite(x, c->a->cols);
+    }
+}
+
+/* Small steps stay on the calling thread: waking the others costs more than the work. */
+static void prepare(Activations *a, QuantRows *form, Pool *pool) {
+    PrepareContext context = {a, form, 8};
+    if ((int64_t)a->rows * a->cols < 32768) context.rows_per_task = a->rows;
+    pool_run(pool, prepare_task, &context, (a->rows + context.rows_per_task - 1) / context.rows_per_task);
+}
+
+/* The form that w needs, made now if it is not there yet. */
+static bool prepare_for(Activations *a, const Linear *w, Pool *pool, Arena *arena) {
+    if (!w->integer) {
+        if (!a->scanned) prepare(a, NULL, pool);
+        a->scanned = true;
+        return true;
+    }
+    QuantRows **form = &a->forms[group_index(w->format.group)];
+    if (*form) return true;
+    *form = form_new(a, w->format.group, arena);
+    if (!*form) return false;
+    prepare(a, *form, pool);
+    return true;
+}
+
+/* ---- the parallel region ---- */
+
+typedef struct ApplyContext {
+    const LinearJob *jobs;
+    int n_jobs;
+    int first_task[MAX_JOBS + 1]; /* tasks of job j are [first_task[j], first_task[j + 1]) */
+    int per_task[MAX_JOBS];       /* tiles, or outputs of a float linear */
+    const Activations *x;
+    uint8_t *scratch; /* [threads][scratch_bytes] */
+    size_t scratch_bytes;
+} ApplyContext;
+
+static void add_bias(const Linear *w, float *y, int first, int n, int rows) {
+    if (!w->bias) return;
+    for (int r = 0; r < rows; r++) {
+        float *out = y + (size_t)r * (size_t)w->rows + first;
+        for (int i = 0; i < n; i++) out[i] += w->bias[first + i];
+    }
+}
+
+static void apply_tiles(const ApplyContext *c, const LinearJob *job, int first, int n, uint8_t *scratch) {
+    const Linear *w = job->w;
+    int output = first * TILE_ROWS, outputs = n * TILE_ROWS;
+    if (outputs > w->rows - output) outputs = w->rows - output;
+    TileJob t = {.format = &w->format,
+                 .tiles = w->tiles + (size_t)first * w->tile_bytes,
+                 .tile_bytes = w->tile_bytes,
+                 .n_tiles = n,
+                 .n_outputs = outputs,
+                 .x = c->x->forms[group_index(w->format.group)],
+                 .y = job->y + output,
+                 .y_stride = (size_t)w->rows,
+                 .scratch = scratch};
+    kernels()->tiles(&t);
+    add_bias(w, job->y, output, outputs, c->x->rows);
+}
+
+static void apply_floats(const ApplyContext *c, const LinearJob *job, int first, int n) {
+    const Linear *w = job->w;
+    WeightRowBytes bytes;
+    if (!weight_row_bytes(&w->source, &bytes, NULL)) return; /* checked at load */
+    FloatJob f = {.format = w->source.format,
+                  .weights = (const uint8_t *)w->source.codes + (size_t)first * bytes.codes,
+                  .cols = w->cols,
+                  .n_outputs = n,
+                  .x = c->x->x,
+                  .n_rows = c->x->rows,
+                  .y = job->y + first,
+                  .y_stride = (size_t)w->rows};
+    if (bytes.scales) f.scales = (const uint8_t *)w->source.scales + (size_t)first * bytes.scales;
+    kernels()->floats(&f);
+    add_bias(w, job->y, first, n, c->x->rows);
+}
+
+static void apply_task(void *context, int task, int thread) {
+    const ApplyContext *c = context;
+    int j = 0;
+    while (task >= c->first_task[j + 1]) j++;
+    const LinearJob *job = &c->jobs[j];
+    int units = job->w->integer ? job->w->n_tiles : job->w->rows;
+    int first = (task - c->first_task[j]) * c->per_task[j],
+        n = units - first < c->per_task[j] ? units - first : c->per_task[j];
+    if (job->w->integer)
+        apply_tiles(c, job, first, n, c->scratch + (size_t)thread * c->scratch_bytes);
+    else
+        apply_floats(c, job, first, n);
+}
+
+/* Tiles per task: large enough that taking one costs nothing, small enough that threads end together. */
+static int tiles_per_task(const Linear *w, int threads) {
+    int n = w->n_tiles / (threads * 4);
+    return n < 1 ? 1 : n > MAX_TASK_TILES ? MAX_TASK_TILES : n;
+}
+
+static bool apply_group(const LinearJob *jobs, int n_jobs, Activations *x, Pool *pool, Arena *arena) {
+    ApplyContext c = {.jobs = jobs, .n_jobs = n_jobs, .x = x};
+    int threads = pool_threads(pool);
+    for (int j = 0; j < n_jobs; j++) {
+        const Linear *w = jobs[j].w;
+        if (!prepare_for(x, w, pool, arena)) return false;
+        c.per_task[j] = w->integer ? tiles_per_task(w, threads) : FLOAT_TASK;
+        int units = w->integer ? w->n_tiles : w->rows;
+        c.first_task[j + 1] = c.first_task[j] + (units + c.per_task[j] - 1) / c.per_task[j];
+        if (!w->integer) continue;
+        size_t bytes = tile_scratch_bytes(&w->format, w->cols, 2); /* two tiles side by side */
+        if (bytes > c.scratch_bytes) c.scratch_bytes = (bytes + 63) / 64 * 64;
+    }
+    if (c.scratch_bytes) {
+        c.scratch = arena_array(arena, (size_t)threads, c.scratch_bytes);
+        if (!c.scratch) return false;
+    }
+    pool_run(pool, apply_task, &c, c.first_task[n_jobs]);
+    return true;
+}
+
+bool linear_apply(const LinearJob *jobs, int n_jobs, Activations *x, Pool *pool, Arena *arena) {
+    for (int first = 0; first < n_jobs; first += MAX_JOBS) {
+        int n = n_jobs - first < MAX_JOBS ? n_jobs - first : MAX_JOBS;
+        if (!apply_group(jobs + first, n, x, pool, arena)) return false;
+    }
+    return true;
+}

@@ -1,0 +1,141 @@
+/* Pages per layer, found by position / KV_PAGE. A page outside a layer's window is handed back to the layer's spare
+ * list, so a windowed layer lives in a few pages however long the sequence grows; the logical order never changes, so
+ * there is no ring to misread. The one invariant: pages [length / KV_PAGE - window] .. cover every position that a row
+ * at `length` can see. */
+#include "state/state.h"
+#include "base/memory.h"
+
+#include <string.h>
+
+typedef struct Layer {
+    KvView view;
+    uint8_t **pages; /* [n_slots], NULL where dropped or not yet made */
+    int n_slots;     /* room in `pages` */
+    int first, end;  /* pages [first, end) exist */
+    uint8_t *spare;  /* one dropped page kept for the next */
+} Layer;
+
+struct State {
+    const StateShape *shape;
+    Layer *layers;
+    int length;
+    size_t bytes;
+};
+
+State *state_new(const StateShape *shape, Error *err) {
+    State *s = mem_zeroed(1, sizeof *s);
+    Layer *layers = mem_zeroed((size_t)shape->n_layers, sizeof *layers);
+    if (!s || !layers) {
+        mem_free(s);
+        mem_free(layers);
+        error_memory(err, "a sequence's state");
+        return NULL;
+    }
+    *s = (State){.shape = shape, .layers = layers};
+    for (int i = 0; i < shape->n_layers; i++) layers[i].view.shape = shape->layers[i].kv;
+    return s;
+}
+
+void state_free(State *s) {
+    if (!s) return;
+    for (int i = 0; i < s->shape->n_layers; i++) {
+        Layer *l = &s->layers[i];
+        for (int p = l->first; p < l->end; p++) mem_free(l->pages[p]);
+        mem_free(l->spare);
+        mem_free(l->pages);
+    }
+    mem_free(s->layers);
+    mem_free(s);
+}
+
+static bool slots_grow(Layer *l, int wanted) {
+    if (wanted <= l->n_slots) return true;
+    int n = l->n_slots * 2 > wanted ? l->n_slots * 2 : wanted;
+    uint8_t **pages = mem_resize(l->pages, (size_t)n, sizeof *pages);
+    if (!pages) return false;
+    memset(pages + l->n_slots, 0, (size_t)(n - l->n_slots) * sizeof *pages);
+    l->pages = pages;
+    l->view.pages = pages;
+    l->n_slots = n;
+    return true;
+}
+
+static bool layer_reserve(State *s, Layer *l, int end_page) {
+    if (!slots_grow(l, end_page)) return false;
+    size_t bytes = kv_page_bytes(&l->view.shape);
+    while (l->end < end_page) {
+        uint8_t *page = l->spare;
+        l->spare = NULL;
+        if (!page) {
+            page = mem_aligned(bytes, 1);
+            if (!page) return false;
+            memset(page, 0, bytes); /* positions not yet written are scored and thrown away: no stray values there */
+            s->bytes += bytes;
+        }
+        l->pages[l->end++] = page;
+    }
+    return true;
+}
+
+static void layer_shrink(State *s, Layer *l, int end_page) {
+    while (l->end > end_page && l->end > l->first) {
+        mem_free(l->pages[--l->end]);
+        l->pages[l->end] = NULL;
+        s->bytes -= kv_page_bytes(&l->view.shape);
+    }
+}
+
+bool state_reserve(State *s, int end, Error *err) {
+    int end_page = (end + KV_PAGE - 1) / KV_PAGE, old_page = (s->length + KV_PAGE - 1) / KV_PAGE;
+    for (int i = 0; i < s->shape->n_layers; i++) {
+        if (layer_reserve(s, &s->layers[i], end_page)) continue;
+        for (int j = 0; j <= i; j++) layer_shrink(s, &s->layers[j], old_page);
+        return error_memory(err, "keys and values: lower --ctx or the number of sequences");
+    }
+    return true;
+}
+
+int state_length(const State *s) {
+    return s->length;
+}
+
+void state_set_length(State *s, int n) {
+    s->length = n;
+}
+
+/* The first position that a row at n sees. */
+static int first_visible(int window, int n) {
+    return window > 0 && n - window + 1 > 0 ? n - window + 1 : 0;
+}
+
+bool state_cut(State *s, int n) {
+    if (n > s->length) return false;
+    for (int i = 0; i < s->shape->n_layers; i++)
+        if (first_visible(s->shape->layers[i].window, n) / KV_PAGE < s->layers[i].first) return false;
+    for (int i = 0; i < s->shape->n_layers; i++) layer_shrink(s, &s->layers[i], (n + KV_PAGE - 1) / KV_PAGE);
+    s->length = n;
+    return true;
+}
+
+void state_trim(State *s, int n) {
+    for (int i = 0; i < s->shape->n_layers; i++) {
+        Layer *l = &s->layers[i];
+        int keep = first_visible(s->shape->layers[i].window, n) / KV_PAGE;
+        for (; l->first < keep && l->first < l->end; l->first++) {
+            if (l->spare) {
+                mem_free(l->spare);
+                s->bytes -= kv_page_bytes(&l->view.shape);
+            }
+            l->spare = l->pages[l->first];
+            l->pages[l->first] = NULL;
+        }
+    }
+}
+
+const KvView *state_layer(const State *s, int layer) {
+    return &s->layers[layer].view;
+}
+
+size_t state_bytes(const State *s) {
+    return s->bytes;
+}
