@@ -1,0 +1,46 @@
+/* A request as it goes down to the engine: immutable data, owned by whoever asks. Nothing below writes to it. */
+#ifndef LOCKSTEP_ENGINE_REQUEST_H
+#define LOCKSTEP_ENGINE_REQUEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct LogitBias {
+    int32_t id;
+    float value; /* added to the raw logit; -INFINITY forbids the id */
+} LogitBias;
+
+/* How the next token is chosen: docs/arithmetic.md, "Sampling". */
+typedef struct Sampling {
+    float temperature;        /* 0: greedy, the filters below are ignored */
+    int top_k;                /* 0: off */
+    float top_p;              /* 1: off */
+    float min_p;              /* 0: off */
+    float repetition_penalty; /* 1: off; over prompt and answer */
+    float presence_penalty;   /* 0: off; over the answer only */
+    float frequency_penalty;  /* 0: off; over the answer only */
+    const LogitBias *bias;
+    int n_bias;
+    const int32_t *suppressed; /* never chosen */
+    int n_suppressed;
+    uint64_t seed;
+    uint32_t choice; /* which of several answers to one prompt */
+} Sampling;
+
+/* Greedy, nothing else: what every flag and request field departs from. */
+#define SAMPLING_GREEDY ((Sampling){.top_p = 1, .repetition_penalty = 1})
+
+typedef struct Request {
+    const int32_t *prompt;
+    int n_prompt;
+    int max_tokens; /* -1: as many as the context has room for */
+    Sampling sampling;
+    const int32_t *end_ids; /* tokens that end the answer */
+    int n_end_ids;
+    const char *const *stops; /* texts that end the answer and are not part of it */
+    int n_stops;
+} Request;
+
+typedef enum FinishReason { FINISH_NONE, FINISH_STOP, FINISH_LENGTH, FINISH_CANCELLED, FINISH_FAILED } FinishReason;
+
+#endif
