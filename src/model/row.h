@@ -1,5 +1,5 @@
-/* A step is a list of rows. Prefill, decode, verification of drafts and many users are only different lists; nothing may look at
- * how many rows there are except to schedule work. */
+/* A step is a list of rows. Prefill, decode, verification of drafts and many users are only different lists; nothing
+ * may look at how many rows there are except to schedule work. */
 #ifndef LOCKSTEP_MODEL_ROW_H
 #define LOCKSTEP_MODEL_ROW_H
 
@@ -13,7 +13,8 @@ typedef struct Row {
     bool wants_logits;
 } Row;
 
-/* What went wrong with one row, when something did: its state must not be used further. Batch-mates are not affected. */
+/* What went wrong with one row, when something did: its state must not be used further. Batch-mates are not affected.
+ */
 typedef struct RowFault {
     bool failed;
     int layer;             /* -1: outside the layers */

@@ -1,0 +1,68 @@
+/* Reading config.json so that nothing in it is passed over silently: every key that a family reads is recorded, and in
+ * the end each key must have been read, or be known not to matter, or be null, or loading stops and names it.
+ *
+ * The first mistake sticks: later reads return harmless values, so that a family reads its keys one after the other and
+ * asks once, at the end. */
+#ifndef LOCKSTEP_MODEL_CONFIG_H
+#define LOCKSTEP_MODEL_CONFIG_H
+
+#include "base/error.h"
+#include "base/json.h"
+
+enum { CONFIG_MAX_SIZE = 1 << 28 }; /* no width, count or length in a config is larger */
+
+typedef struct ConfigUse {
+    const JsonValue *value;
+    bool section; /* its members are accounted for one by one */
+} ConfigUse;
+
+typedef struct ConfigRecord {
+    ConfigUse *used; /* values that were read; owned */
+    int n, capacity;
+    bool failed;
+    Error error; /* the first mistake */
+} ConfigRecord;
+
+/* One object of the config: the root, or a section such as rope_scaling. Plain data, passed by pointer. */
+typedef struct Config {
+    ConfigRecord *record;
+    const JsonValue *object; /* NULL: absent; every key is then absent */
+    char path[64];           /* "" or "rope_scaling.", for messages */
+} Config;
+
+void config_init(Config *c, ConfigRecord *record, const JsonValue *root);
+void config_clear(ConfigRecord *record);
+
+/* A null value counts as absent, here and everywhere below. Does not record the key. */
+bool config_has(const Config *c, const char *key);
+/* A whole number from 1 to CONFIG_MAX_SIZE. Without a fallback, an absent key is a mistake (and 1 is returned). */
+int config_size(const Config *c, const char *key);
+int config_size_or(const Config *c, const char *key, int fallback);
+/* A finite number. */
+double config_number(const Config *c, const char *key);
+double config_number_or(const Config *c, const char *key, double fallback);
+bool config_bool_or(const Config *c, const char *key, bool fallback);
+/* The string, borrowed from the config; or the fallback, which may be NULL. */
+const char *config_string_or(const Config *c, const char *key, const char *fallback);
+/* An array with n items, as a whole; NULL when absent. n < 0: any number. */
+const JsonValue *config_array(const Config *c, const char *key, int n);
+/* A section, whose own keys must then be read one by one. A value that is no object is a mistake. */
+Config config_section(const Config *c, const char *key);
+/* Records the key and all within it as read: another reader looks after it. NULL when absent. */
+const JsonValue *config_whole(const Config *c, const char *key);
+
+/* Sets the first mistake, "config.json: ..."; returns false. */
+bool config_fail(const Config *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool config_ok(const Config *c);
+
+/* After all reading: the first mistake, or the keys of `c` that were neither read nor in one of the lists
+ * (NULL-terminated). */
+typedef struct ConfigLists {
+    const char *family;            /* for the message */
+    const char *const *irrelevant; /* the family's; NULL: none */
+    const char *const *ignore;     /* --ignore-config, dotted for a section's key */
+    int n_ignore;
+} ConfigLists;
+bool config_finish(const Config *c, const ConfigLists *lists, Error *err);
+
+#endif

@@ -1,0 +1,24 @@
+/* A mechanism: one way to mix positions or to transform a row, with its weights. One file each under mixers/ and ffn/;
+ * a new one adds its fields to LayerSpec, its weights to LayerWeights, and a line at the end of this header. */
+#ifndef LOCKSTEP_MODEL_MECHANISM_H
+#define LOCKSTEP_MODEL_MECHANISM_H
+
+#include "model/bind.h"
+#include "model/step.h"
+
+struct Mechanism {
+    const char *name;
+    /* Checks what the spec says (as the config's mistake when it cannot be), and asks for the weights. */
+    bool (*bind)(Binder *b, const LayerSpec *spec, int layer, LayerWeights *out);
+    /* x, out [rows][hidden]. Rows that fail are marked (step_fail) and their outputs zeroed. False: out of memory. */
+    bool (*run)(Step *s, int layer, const float *x, float *out);
+    /* What kind of layer this is, for reports: "full", "sliding". NULL for a feed-forward. */
+    const char *(*kind)(const LayerSpec *spec);
+    /* One line for inspect, without newline; equal layers are grouped by it. */
+    void (*describe)(const LayerSpec *spec, Buffer *out);
+};
+
+extern const Mechanism mixer_attention;
+extern const Mechanism ffn_gated_mlp;
+
+#endif

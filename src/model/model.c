@@ -1,0 +1,210 @@
+/* A model as its users see it: loading, one step over any rows, and what inspect says. The step checks its rows before
+ * anything runs, so that a mistake of one caller leaves every state as it was. */
+#include "model/model.h"
+#include "base/memory.h"
+#include "model/mechanism.h"
+
+#include <string.h>
+
+struct Model {
+    const Checkpoint *checkpoint;
+    const Family *family;
+    Blueprint blueprint;
+    Weights weights;
+    NumericSettings numeric;
+    int context;
+    LayerShape *layer_shapes;
+    StateShape state_shape;
+    char **ignored; /* --ignore-config, for inspect */
+    int n_ignored;
+    size_t step_bytes;
+    Pool *pool;
+    Arena arena;
+    ArenaMark empty;
+    ModelTap *tap;
+    void *tap_context;
+};
+
+static bool set_context(Model *m, int wanted, Error *err) {
+    int max = m->blueprint.max_context;
+    const char *note = m->blueprint.context_note;
+    if (wanted < 0) return error_set(err, "a context of %d positions is not possible", wanted);
+    if (wanted > max)
+        return error_set(
+            err, "a context of %d is more than the %d positions that config.json allows (max_position_embeddings)%s%s",
+            wanted, max, note ? ": " : "", note ? note : "");
+    m->context = wanted ? wanted : max;
+    return true;
+}
+
+static bool make_state_shape(Model *m, Error *err) {
+    int n = m->blueprint.n_layers;
+    m->layer_shapes = mem_zeroed((size_t)n, sizeof *m->layer_shapes);
+    if (!m->layer_shapes) return error_memory(err, "the layers");
+    for (int i = 0; i < n; i++) {
+        const AttentionSpec *a = &m->blueprint.layers[i].attention;
+        m->layer_shapes[i] = (LayerShape){{m->numeric.kv, a->n_kv_heads, a->head_dim, a->head_dim}, a->window};
+    }
+    m->state_shape = (StateShape){n, m->layer_shapes};
+    return true;
+}
+
+static bool keep_ignored(Model *m, const ModelOptions *o, Error *err) {
+    m->ignored = mem_zeroed((size_t)o->n_ignore_config, sizeof *m->ignored);
+    if (!m->ignored) return error_memory(err, "the options");
+    for (; m->n_ignored < o->n_ignore_config; m->n_ignored++) {
+        const char *key = o->ignore_config[m->n_ignored];
+        if (!(m->ignored[m->n_ignored] = mem_string(key, strlen(key)))) return error_memory(err, "the options");
+    }
+    return true;
+}
+
+/* All linears are read by a step; the embedding only when it is the head as well. */
+static size_t count_step_bytes(const Weights *w) {
+    size_t bytes = 0;
+    for (int i = 0; i < w->n_linears; i++)
+        if (w->linears[i] != w->embedding || w->embedding == w->head) bytes += linear_bytes(w->linears[i]);
+    return bytes;
+}
+
+Model *model_load(const Checkpoint *checkpoint, const ModelOptions *o, Pool *pool, Error *err) {
+    const JsonValue *config = checkpoint_config(checkpoint);
+    Model *m = mem_zeroed(1, sizeof *m);
+    if (!m) {
+        error_memory(err, "a model");
+        return NULL;
+    }
+    m->checkpoint = checkpoint;
+    m->numeric = o->numeric;
+    m->pool = pool;
+    arena_init(&m->arena);
+    m->empty = arena_mark(&m->arena);
+    bool ok = (m->family = family_find(config, err)) != NULL && keep_ignored(m, o, err) &&
+              blueprint_read(config, m->family, o->ignore_config, o->n_ignore_config, &m->blueprint, err) &&
+              set_context(m, o->context, err) && make_state_shape(m, err) &&
+              weights_bind(checkpoint, &m->blueprint, m->family, pool, &m->weights, err);
+    if (!ok) {
+        model_free(m);
+        return NULL;
+    }
+    m->step_bytes = count_step_bytes(&m->weights);
+    return m;
+}
+
+void model_free(Model *m) {
+    if (!m) return;
+    for (int i = 0; i < m->n_ignored; i++) mem_free(m->ignored[i]);
+    mem_free(m->ignored);
+    mem_free(m->layer_shapes);
+    weights_clear(&m->weights);
+    blueprint_clear(&m->blueprint);
+    arena_clear(&m->arena);
+    mem_free(m);
+}
+
+int model_vocab_size(const Model *m) {
+    return m->blueprint.vocab;
+}
+
+int model_context(const Model *m) {
+    return m->context;
+}
+
+int model_max_context(const Model *m) {
+    return m->blueprint.max_context;
+}
+
+const StateShape *model_state_shape(const Model *m) {
+    return &m->state_shape;
+}
+
+const NumericSettings *model_numeric(const Model *m) {
+    return &m->numeric;
+}
+
+size_t model_step_bytes(const Model *m) {
+    return m->step_bytes;
+}
+
+const char *model_family(const Model *m) {
+    return m->family->name;
+}
+
+void model_set_pool(Model *m, Pool *pool) {
+    m->pool = pool;
+}
+
+Pool *model_pool(const Model *m) {
+    return m->pool;
+}
+
+void model_set_tap(Model *m, ModelTap *tap, void *context) {
+    m->tap = tap;
+    m->tap_context = context;
+}
+
+/* ---- the step ---- */
+
+/* A sequence's rows follow one another, from its length on, within the context. */
+static bool check_row(const Model *m, const Row *rows, int r, Error *err) {
+    const Row *row = &rows[r];
+    bool follows = r > 0 && rows[r - 1].state == row->state;
+    int expected = follows ? rows[r - 1].position + 1 : state_length(row->state);
+    if (row->position != expected)
+        return error_set(err, "row %d of the step is at position %d, expected %d", r, row->position, expected);
+    if (row->position >= m->context)
+        return error_set(err, "position %d is past the context of %d", row->position, m->context);
+    if (!row->embedding && (row->token < 0 || row->token >= m->blueprint.vocab))
+        return error_set(err, "token id %d is outside the vocabulary of %d", (int)row->token, m->blueprint.vocab);
+    return true;
+}
+
+static bool is_last_of_state(const Row *rows, int n_rows, int r) {
+    return r + 1 == n_rows || rows[r + 1].state != rows[r].state;
+}
+
+static bool reserve_states(const Row *rows, int n_rows, Error *err) {
+    for (int r = 0; r < n_rows; r++)
+        if (is_last_of_state(rows, n_rows, r) && !state_reserve(rows[r].state, rows[r].position + 1, err)) return false;
+    return true;
+}
+
+/* A failed sequence keeps its old length. */
+static void advance_states(const Row *rows, int n_rows, const RowFault *faults) {
+    for (int r = 0; r < n_rows; r++) {
+        if (!is_last_of_state(rows, n_rows, r) || faults[r].failed) continue;
+        state_set_length(rows[r].state, rows[r].position + 1);
+        state_trim(rows[r].state, rows[r].position + 1);
+    }
+}
+
+bool model_step(Model *m, const Row *rows, int n_rows, const float **logits, RowFault *faults, Error *err) {
+    if (n_rows <= 0) return error_set(err, "a step without rows");
+    for (int r = 0; r < n_rows; r++)
+        if (!check_row(m, rows, r, err)) return false;
+    if (!reserve_states(rows, n_rows, err)) return false;
+
+    arena_rewind(&m->arena, m->empty);
+    int *positions = arena_array(&m->arena, (size_t)n_rows, sizeof *positions);
+    if (!positions) return error_memory(err, "a step");
+    for (int r = 0; r < n_rows; r++) {
+        positions[r] = rows[r].position;
+        faults[r] = (RowFault){false, -1, NULL};
+    }
+    Step step = {.blueprint = &m->blueprint,
+                 .weights = &m->weights,
+                 .numeric = &m->numeric,
+                 .pool = m->pool,
+                 .arena = &m->arena,
+                 .rows = rows,
+                 .n = n_rows,
+                 .positions = positions,
+                 .faults = faults,
+                 .tap = m->tap,
+                 .tap_context = m->tap_context};
+    const float *result;
+    if (!decoder_run(&step, &result)) return error_memory(err, "a step");
+    *logits = result;
+    advance_states(rows, n_rows, faults);
+    return true;
+}

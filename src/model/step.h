@@ -1,0 +1,49 @@
+/* One step in progress: the rows, the scratch memory and the faults. What mixers and feed-forwards work with. */
+#ifndef LOCKSTEP_MODEL_STEP_H
+#define LOCKSTEP_MODEL_STEP_H
+
+#include "model/bind.h"
+#include "model/model.h"
+
+typedef struct RopeAngles {
+    float *cos, *sin; /* [rows][dims / 2] */
+} RopeAngles;
+
+typedef struct Step {
+    const Blueprint *blueprint;
+    const Weights *weights;
+    const NumericSettings *numeric;
+    Pool *pool;
+    Arena *arena;
+    const Row *rows;
+    int n;
+    const int *positions;     /* [n] */
+    const RopeAngles *angles; /* [blueprint->n_ropes] */
+    RowFault *faults;         /* [n] */
+    int n_failed;
+    float *hidden; /* [n][hidden], the residual stream */
+    ModelTap *tap;
+    void *tap_context;
+} Step;
+
+/* Scratch that dies with the layer; NULL when out of memory. */
+float *step_floats(Step *s, int rows, int cols);
+
+/* Marks row r, and the rows after it of the same sequence, which would see it. Their hidden rows become zero, so that
+ * nothing spreads. The first fault of a row stays. */
+void step_fail(Step *s, int row, int layer, const char *operation);
+/* Zeroes the rows of x [n][cols] that have failed. */
+void step_zero_failed(const Step *s, float *x, int cols);
+
+/* All jobs over x [n][cols]. Rows with a non-finite input fail, named after `operation`; outputs of failed rows are
+ * zero. False: out of memory. */
+bool step_linear(Step *s, const LinearJob *jobs, int n_jobs, const float *x, int cols, int layer,
+                 const char *operation);
+
+/* Shows values [n][cols] to the tap, if there is one. */
+void step_tap(const Step *s, int layer, const char *operation, const float *values, int cols);
+
+/* The whole forward path of a step: decoder.c. logits [wanted rows][vocab] in the arena. False: out of memory. */
+bool decoder_run(Step *s, const float **logits);
+
+#endif
