@@ -69,7 +69,7 @@ static bool header_build(Buffer *b, const Tensor *tensors, int n, uint64_t *size
         buffer_printf(b, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", at - sizes[i], at);
     }
     buffer_byte(b, '}');
-    while (b->length % 8) buffer_byte(b, ' ');
+    for (size_t pad = (8 - b->length % 8) % 8; pad > 0; pad--) buffer_byte(b, ' ');
     return !b->failed || error_memory(err, "a safetensors header");
 }
 
