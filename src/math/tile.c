@@ -49,34 +49,113 @@ size_t tile_bytes(const TileFormat *f, int cols) {
     return units * (size_t)f->unit_bytes;
 }
 
-/* Puts `bits` low bits of each of 32 codes into a plane; `per_byte` codes share a byte. */
-static void pack_plane(const uint8_t codes[TILE_BLOCK], int shift, int bits, int lane, uint8_t *plane) {
-    int per_byte = 8 / bits;
-    unsigned mask = (1u << bits) - 1;
-    for (int k = 0; k < TILE_BLOCK; k++) {
-        int quad = k / 4, line = quad / per_byte, part = quad % per_byte;
-        plane[line * 64 + lane * 4 + k % 4] |= (uint8_t)((codes[k] >> shift & mask) << (part * bits));
+/* ---- codes: a block's 32 codes of one row as 8 quads of bytes, one u32 each, then into planes ---- */
+
+/* Eight codes of `bits` bits from `bits` bytes, one code a byte, the first in the lowest byte. */
+static inline uint64_t spread_codes(const uint8_t *p, int bits) {
+    uint64_t x = 0, out = 0;
+    memcpy(&x, p, (size_t)bits);
+    if (bits == 8) return x;
+    if (bits == 4) {
+        x = (x | x << 16) & 0x0000FFFF0000FFFF;
+        x = (x | x << 8) & 0x00FF00FF00FF00FF;
+        return (x | x << 4) & 0x0F0F0F0F0F0F0F0F;
+    }
+    for (int i = 0; i < 8; i++) out |= (x >> (i * bits) & ((1u << bits) - 1)) << (8 * i);
+    return out;
+}
+
+/* The 4-bit block without the detour: nibble i of a source word becomes nibble 2 i (i < 4) or 2 i - 7 of a lane, two
+ * words at once. */
+static inline void pack_block_4(const uint8_t *p, int lane, uint8_t *block) {
+    for (int i = 0; i < 2; i++) {
+        uint64_t x, low, high;
+        memcpy(&x, p + 8 * i, 8);
+        low = x & 0x0000FFFF0000FFFF;
+        high = x >> 16 & 0x0000FFFF0000FFFF;
+        low = (low | low << 8) & 0x00FF00FF00FF00FF;
+        high = (high | high << 8) & 0x00FF00FF00FF00FF;
+        low = (low | low << 4) & 0x0F0F0F0F0F0F0F0F;
+        high = (high | high << 4) & 0x0F0F0F0F0F0F0F0F;
+        x = low | high << 4;
+        memcpy(block + 128 * i + lane * 4, &x, 4);
+        x >>= 32;
+        memcpy(block + 128 * i + 64 + lane * 4, &x, 4);
     }
 }
 
-static void pack_block(TileStorage storage, const uint8_t codes[TILE_BLOCK], int lane, uint8_t *block) {
+static inline void spread_block(const uint8_t *p, int bits, int n, uint32_t quads[8]) {
+    memset(quads, 0, 8 * sizeof *quads);
+    for (int i = 0; i < n / 8; i++) {
+        uint64_t x = spread_codes(p + i * bits, bits);
+        quads[2 * i] = (uint32_t)x;
+        quads[2 * i + 1] = (uint32_t)(x >> 32);
+    }
+}
+
+/* Bits [shift, shift + bits) of every code into a plane. */
+static inline void pack_plane(const uint32_t quads[8], int shift, int bits, int lane, uint8_t *plane) {
+    int per_line = 8 / bits;
+    uint32_t mask = ((1u << bits) - 1) * 0x01010101u;
+    for (int line = 0; line < 8 / per_line; line++) {
+        uint32_t word = 0;
+        for (int i = 0; i < per_line; i++) word |= (quads[line * per_line + i] >> shift & mask) << (i * bits);
+        memcpy(plane + line * 64 + lane * 4, &word, 4);
+    }
+}
+
+static inline void pack_block(TileStorage storage, const uint32_t quads[8], int lane, uint8_t *block) {
     switch (storage) {
-    case TILE_2: pack_plane(codes, 0, 2, lane, block); break;
+    case TILE_2: pack_plane(quads, 0, 2, lane, block); break;
     case TILE_3:
-        pack_plane(codes, 0, 2, lane, block);
-        pack_plane(codes, 2, 1, lane, block + 128);
+        pack_plane(quads, 0, 2, lane, block);
+        pack_plane(quads, 2, 1, lane, block + 128);
         break;
     case TILE_FP4:
-    case TILE_4: pack_plane(codes, 0, 4, lane, block); break;
+    case TILE_4: pack_plane(quads, 0, 4, lane, block); break;
     case TILE_5:
-        pack_plane(codes, 0, 4, lane, block);
-        pack_plane(codes, 4, 1, lane, block + 256);
+        pack_plane(quads, 0, 4, lane, block);
+        pack_plane(quads, 4, 1, lane, block + 256);
         break;
     case TILE_6:
-        pack_plane(codes, 0, 4, lane, block);
-        pack_plane(codes, 4, 2, lane, block + 256);
+        pack_plane(quads, 0, 4, lane, block);
+        pack_plane(quads, 4, 2, lane, block + 256);
         break;
-    case TILE_8: pack_plane(codes, 0, 8, lane, block); break;
+    case TILE_8: pack_plane(quads, 0, 8, lane, block); break;
+    }
+}
+
+/* All codes of up to 16 rows; the bits are a constant in each call below. */
+static inline __attribute__((always_inline)) void
+pack_codes(const WeightSource *s, const TileFormat *f, TileStorage storage, int bits, int64_t first, uint8_t *tile) {
+    size_t row_bytes = (size_t)s->cols * (size_t)bits / 8;
+    const uint8_t *rows = (const uint8_t *)s->codes + (size_t)first * row_bytes;
+    int lanes = s->rows - first < TILE_ROWS ? (int)(s->rows - first) : TILE_ROWS;
+    for (int64_t k = 0; k < s->cols; k += TILE_BLOCK) {
+        uint8_t *block = tile + k / f->unit * f->unit_bytes + k % f->unit / TILE_BLOCK * f->block_bytes;
+        int n = s->cols - k < TILE_BLOCK ? (int)(s->cols - k) : TILE_BLOCK;
+        for (int lane = 0; lane < lanes; lane++) {
+            const uint8_t *p = rows + (size_t)lane * row_bytes + (size_t)k * (size_t)bits / 8;
+            if (bits == 4 && n == TILE_BLOCK) {
+                pack_block_4(p, lane, block);
+                continue;
+            }
+            uint32_t quads[8];
+            spread_block(p, bits, n, quads);
+            pack_block(storage, quads, lane, block);
+        }
+    }
+}
+
+static void pack_all_codes(const WeightSource *s, const TileFormat *f, int64_t first, uint8_t *tile) {
+    switch (f->storage) {
+    case TILE_2: pack_codes(s, f, TILE_2, 2, first, tile); break;
+    case TILE_3: pack_codes(s, f, TILE_3, 3, first, tile); break;
+    case TILE_4: pack_codes(s, f, TILE_4, 4, first, tile); break;
+    case TILE_5: pack_codes(s, f, TILE_5, 5, first, tile); break;
+    case TILE_6: pack_codes(s, f, TILE_6, 6, first, tile); break;
+    case TILE_8: pack_codes(s, f, TILE_8, 8, first, tile); break;
+    case TILE_FP4: pack_codes(s, f, TILE_FP4, 4, first, tile); break;
     }
 }
 
@@ -87,63 +166,59 @@ static uint16_t bf16_bits(float f) {
     return (uint16_t)(bits >> 16);
 }
 
-static void pack_scale_16(const WeightSource *s, const TileFormat *f, int64_t row, int64_t group, int lane,
-                          uint8_t *at) {
-    uint16_t scale, bias = 0;
-    if (s->format == WEIGHT_AFFINE) {
-        int64_t i = row * (s->cols / f->group) + group;
-        memcpy(&scale, (const uint8_t *)s->scales + i * 2, 2);
-        memcpy(&bias, (const uint8_t *)s->biases + i * 2, 2);
-    } else { /* E8M0 and E4M3, halved, are bf16 exactly */
-        float scale_f, bias_f;
-        format_scale_bias(s, row, group, &scale_f, &bias_f);
-        scale = bf16_bits(scale_f);
+/* Affine scales and biases of 16 bits: moved as they are. */
+static void pack_affine_16(const WeightSource *s, const TileFormat *f, int64_t first, int lanes, uint8_t *tile) {
+    int64_t n_groups = s->cols / f->group, per_unit = f->unit / f->group;
+    const uint8_t *scales = (const uint8_t *)s->scales + first * n_groups * 2;
+    const uint8_t *biases = (const uint8_t *)s->biases + first * n_groups * 2;
+    for (int64_t g = 0; g < n_groups; g++) {
+        uint8_t *at = tile + g / per_unit * f->unit_bytes + f->unit_codes + g % per_unit * TILE_ROWS * 4;
+        for (int lane = 0; lane < lanes; lane++) {
+            memcpy(at + lane * 2, scales + (lane * n_groups + g) * 2, 2);
+            memcpy(at + TILE_ROWS * 2 + lane * 2, biases + (lane * n_groups + g) * 2, 2);
+        }
     }
-    memcpy(at + lane * 2, &scale, 2);
-    if (f->has_bias) memcpy(at + TILE_ROWS * 2 + lane * 2, &bias, 2);
 }
 
-static void pack_unit_scales(const WeightSource *s, const TileFormat *f, int64_t row, int64_t unit, int lane,
-                             uint8_t *at) {
-    int parts = f->has_bias ? 2 : 1, per_unit = f->unit / f->group;
-    int64_t n_groups = s->cols / f->group;
+/* A K-quant's d and dmin, where a super-block starts. */
+static void pack_super(const WeightSource *s, const TileFormat *f, int64_t super, int lane, uint8_t *at) {
+    memcpy(at + lane * 2, (const uint8_t *)s->d + super * 2, 2);
+    if (f->has_bias) memcpy(at + TILE_ROWS * 2 + lane * 2, (const uint8_t *)s->dmin + super * 2, 2);
+}
+
+/* The scales of group g of one row, any format but those of pack_affine_16. */
+static void pack_group_scales(const WeightSource *s, const TileFormat *f, int64_t row, int64_t g, int lane,
+                              uint8_t *unit_scales) {
+    int parts = f->has_bias ? 2 : 1, per_unit = f->unit / f->group, in_unit = (int)(g % per_unit);
     if (f->scale == TILE_SCALE_K) {
-        int64_t super = row * (s->cols / 256) + unit;
-        memcpy(at + lane * 2, (const uint8_t *)s->d + super * 2, 2);
-        if (f->has_bias) memcpy(at + TILE_ROWS * 2 + lane * 2, (const uint8_t *)s->dmin + super * 2, 2);
-        at += parts * TILE_ROWS * 2;
+        uint8_t scale, min, *at = unit_scales + parts * TILE_ROWS * 2 + in_unit * parts * TILE_ROWS;
+        if (in_unit == 0) pack_super(s, f, row * (s->cols / 256) + g / per_unit, lane, unit_scales);
+        format_k_group(s, row, g, &scale, &min);
+        at[lane] = scale;
+        if (f->has_bias) at[TILE_ROWS + lane] = min;
+        return;
     }
-    for (int g = 0; g < per_unit && unit * per_unit + g < n_groups; g++) {
-        int64_t group = unit * per_unit + g;
-        if (f->scale == TILE_SCALE_K) {
-            uint8_t scale, min;
-            format_k_group(s, row, group, &scale, &min);
-            at[g * parts * TILE_ROWS + lane] = scale;
-            if (f->has_bias) at[g * parts * TILE_ROWS + TILE_ROWS + lane] = min;
-        } else if (f->scale == TILE_SCALE_F32) {
-            float v[2];
-            format_scale_bias(s, row, group, &v[0], &v[1]);
-            for (int i = 0; i < parts; i++) memcpy(at + ((g * parts + i) * TILE_ROWS + lane) * 4, &v[i], 4);
-        } else
-            pack_scale_16(s, f, row, group, lane, at + g * parts * TILE_ROWS * 2);
+    float v[2];
+    format_scale_bias(s, row, g, &v[0], &v[1]);
+    if (f->scale == TILE_SCALE_F32) {
+        for (int i = 0; i < parts; i++) memcpy(unit_scales + ((in_unit * parts + i) * TILE_ROWS + lane) * 4, &v[i], 4);
+        return;
     }
+    uint16_t scale = bf16_bits(v[0]); /* E8M0 and E4M3, halved, are bf16 exactly */
+    memcpy(unit_scales + in_unit * TILE_ROWS * 2 + lane * 2, &scale, 2);
 }
 
 void tile_pack(const WeightSource *s, const TileFormat *f, int64_t first, uint8_t *tile) {
-    int64_t units = (s->cols + f->unit - 1) / f->unit;
-    memset(tile, 0, (size_t)units * (size_t)f->unit_bytes);
-    for (int lane = 0; lane < TILE_ROWS && first + lane < s->rows; lane++) {
-        for (int64_t u = 0; u < units; u++) {
-            uint8_t *unit = tile + u * f->unit_bytes;
-            for (int64_t k = u * f->unit; k < (u + 1) * f->unit && k < s->cols; k += TILE_BLOCK) {
-                uint8_t codes[TILE_BLOCK] = {0};
-                int n = s->cols - k < TILE_BLOCK ? (int)(s->cols - k) : TILE_BLOCK;
-                format_codes(s, first + lane, k, n, codes);
-                pack_block(f->storage, codes, lane, unit + (k - u * f->unit) / TILE_BLOCK * f->block_bytes);
-            }
-            pack_unit_scales(s, f, first + lane, u, lane, unit + f->unit_codes);
-        }
+    int lanes = s->rows - first < TILE_ROWS ? (int)(s->rows - first) : TILE_ROWS;
+    pack_all_codes(s, f, first, tile);
+    if (s->format == WEIGHT_AFFINE && s->scale_type != SCALE_F32) {
+        pack_affine_16(s, f, first, lanes, tile);
+        return;
     }
+    int per_unit = f->unit / f->group;
+    for (int lane = 0; lane < lanes; lane++)
+        for (int64_t g = 0; g < s->cols / f->group; g++)
+            pack_group_scales(s, f, first + lane, g, lane, tile + g / per_unit * f->unit_bytes + f->unit_codes);
 }
 
 static void unpack_plane(const uint8_t *plane, int bits, int shift, uint8_t *quads) {

@@ -50,7 +50,7 @@ typedef struct TileFormat {
 bool tile_format(const WeightSource *source, TileFormat *out, Error *err);
 /* Bytes of one tile of `cols` inputs. */
 size_t tile_bytes(const TileFormat *f, int cols);
-/* Lays out rows [first, first + 16) of the source into `tile`. */
+/* Lays out rows [first, first + 16) of the source into `tile`, which is zeroed. */
 void tile_pack(const WeightSource *source, const TileFormat *f, int64_t first, uint8_t *tile);
 
 /* One output of a tile back as floats (an embedding row): fma((float)code, scale, bias); without a bias the product. */
