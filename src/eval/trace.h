@@ -6,13 +6,21 @@
 
 #include "model/model.h"
 
+/* Called before each step: the traced rows are rows [row, row + n) of the step, at positions first .. first + n - 1. */
+typedef void TraceStepHook(void *context, int row, int first, int n);
+
 typedef struct TraceOptions {
     const int32_t *ids;
     int n_ids;
     const int *chunks; /* repeated until the ids are used; NULL: TRACE_CHUNK at a time */
     int n_chunks;
-    int width;                     /* rows of unrelated sequences in each step, plus one; 1: none, 0 counts as 1 */
-    const StateShape *state_shape; /* NULL: the model's; another cache format for `check` */
+    int width; /* rows of unrelated sequences in each step, plus one; 1: none, 0 counts as 1 */
+    /* For `check`; zero otherwise. */
+    bool vary_width;               /* step i carries i % width unrelated rows */
+    const StateShape *state_shape; /* NULL: the model's; another cache format */
+    bool all_logits; /* unrelated rows want logits too, so that a tap sees whole steps at the head as well */
+    TraceStepHook *before_step;
+    void *hook_context;
 } TraceOptions;
 
 enum { TRACE_CHUNK = 256 };

@@ -1,0 +1,307 @@
+/* The exactness probe. A run is compared with its reference by bytes of all logits. When one differs, reference and run
+ * are made once more with a tap on every intermediate value: the first operation whose row hashes apart is where to
+ * look.
+ *
+ * The instruction set is chosen for the whole process and the pool belongs to the caller's model, so both are put back
+ * at the end. */
+#include "eval/check.h"
+#include "base/memory.h"
+#include "base/rng.h"
+#include "eval/trace.h"
+#include "math/kernels.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_WIDTH = 17, MAX_RUN_TEXT = 96 };
+
+typedef struct Variant {
+    const char *isa;
+    int threads;
+    KvFormat kv;
+    const int *chunks; /* NULL: whole */
+    int n_chunks;
+    int width;
+    bool vary_width;
+} Variant;
+
+/* One operation of the reference: a hash per position. */
+typedef struct Seen {
+    int layer;
+    const char *kind, *operation;
+    uint64_t *hashes; /* [n_ids] */
+} Seen;
+
+typedef struct Probe {
+    Model *model;
+    const CheckOptions *options;
+    int32_t *ids;
+    int n_ids, vocab;
+    float *reference, *logits; /* [n_ids][vocab] */
+    Pool *pools[2];
+    LayerShape *layers; /* the model's, with the cache format of the run */
+    StateShape shape;
+    int run, n_runs;
+    CheckReport report;
+
+    Seen *seen; /* of the tapped reference, by operation in the order of a step */
+    int n_seen, seen_capacity, at;
+    bool recording, out_of_memory, found;
+    int row, first, n;
+} Probe;
+
+static const int one[] = {1}, five_four_three[] = {5, 4, 3};
+
+static void describe(const Variant *v, char out[MAX_RUN_TEXT]) {
+    int n = snprintf(out, MAX_RUN_TEXT, "%s, %d thread%s, kv %s, ", v->isa, v->threads, v->threads > 1 ? "s" : "",
+                     kv_format_name(v->kv));
+    const char *cut = !v->chunks ? "whole prompt" : v->n_chunks > 1 ? "chunks 5,4,3" : "token by token";
+    n += snprintf(out + n, (size_t)(MAX_RUN_TEXT - n), "%s", cut);
+    if (v->vary_width)
+        snprintf(out + n, (size_t)(MAX_RUN_TEXT - n), ", widths 1 to %d", v->width);
+    else if (v->width > 1)
+        snprintf(out + n, (size_t)(MAX_RUN_TEXT - n), ", width %d", v->width);
+}
+
+typedef struct Keep {
+    float *out;
+    size_t vocab;
+} Keep;
+
+static bool keep_logits(void *context, int first, int n, const float *logits, Error *err) {
+    const Keep *keep = context;
+    (void)err;
+    memcpy(keep->out + (size_t)first * keep->vocab, logits, (size_t)n * keep->vocab * sizeof *logits);
+    return true;
+}
+
+/* ---- one run ---- */
+
+static bool run_variant(Probe *p, const Variant *v, float *out, TraceOptions extra, Error *err) {
+    if (!kernels_select(v->isa, err)) return false;
+    model_set_pool(p->model, p->pools[v->threads - 1]);
+    for (int i = 0; i < p->shape.n_layers; i++) p->layers[i].kv.format = v->kv;
+    TraceOptions o = extra;
+    int whole = p->n_ids;
+    o.ids = p->ids;
+    o.n_ids = p->n_ids;
+    o.chunks = v->chunks ? v->chunks : &whole;
+    o.n_chunks = v->chunks ? v->n_chunks : 1;
+    o.width = v->width;
+    o.vary_width = v->vary_width;
+    o.state_shape = &p->shape;
+    Keep keep = {out, (size_t)p->vocab};
+    return trace_run(p->model, &o, keep_logits, &keep, err);
+}
+
+static void announce(Probe *p, const Variant *v) {
+    char text[MAX_RUN_TEXT];
+    describe(v, text);
+    if (p->options->progress) p->options->progress(p->options->context, p->run, p->n_runs, text);
+    p->run++;
+}
+
+/* ---- where a difference begins ---- */
+
+static void note_step(void *context, int row, int first, int n) {
+    Probe *p = context;
+    p->row = row;
+    p->first = first;
+    p->n = n;
+    p->at = 0;
+}
+
+static Seen *seen_at(Probe *p, int layer, const char *kind, const char *operation) {
+    if (p->at < p->n_seen) return &p->seen[p->at];
+    if (p->n_seen == p->seen_capacity) {
+        int capacity = p->seen_capacity ? 2 * p->seen_capacity : 256;
+        Seen *seen = mem_resize(p->seen, (size_t)capacity, sizeof *seen);
+        if (!seen) return NULL;
+        p->seen = seen;
+        p->seen_capacity = capacity;
+    }
+    uint64_t *hashes = mem_zeroed((size_t)p->n_ids, sizeof *hashes);
+    if (!hashes) return NULL;
+    p->seen[p->n_seen] = (Seen){layer, kind, operation, hashes};
+    return &p->seen[p->n_seen++];
+}
+
+static void append(Probe *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void append(Probe *p, const char *format, ...) {
+    size_t used = strlen(p->report.difference);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(p->report.difference + used, sizeof p->report.difference - used, format, args);
+    va_end(args);
+}
+
+static void append_place(Probe *p, int position, const Seen *seen) {
+    append(p, "; first at position %d in ", position);
+    if (seen->layer >= 0) append(p, "layer %d (%s), ", seen->layer, seen->kind);
+    append(p, "%s", seen->operation);
+}
+
+static void tap(void *context, int layer, const char *kind, const char *operation, const float *values, int rows,
+                int cols) {
+    Probe *p = context;
+    Seen *seen = p->recording || p->at < p->n_seen ? seen_at(p, layer, kind, operation) : NULL;
+    (void)rows;
+    if (p->recording && !seen) p->out_of_memory = true;
+    if (!seen || p->found) return;
+    for (int i = 0; i < p->n; i++) {
+        uint64_t hash = trace_hash(values + (size_t)(p->row + i) * (size_t)cols, (size_t)cols);
+        uint64_t *kept = &seen->hashes[p->first + i];
+        if (p->recording) {
+            *kept = hash;
+        } else if (*kept != hash) {
+            p->found = true;
+            append_place(p, p->first + i, seen);
+            return;
+        }
+    }
+    p->at++;
+}
+
+static bool tapped_run(Probe *p, const Variant *v, bool recording, Error *err) {
+    TraceOptions extra = {.all_logits = true, .before_step = note_step, .hook_context = p};
+    p->recording = recording;
+    model_set_tap(p->model, tap, p);
+    bool ok = run_variant(p, v, p->logits, extra, err);
+    model_set_tap(p->model, NULL, NULL);
+    return ok && (!p->out_of_memory || error_memory(err, "the operations of a run"));
+}
+
+static int first_difference(const Probe *p) {
+    for (int i = 0; i < p->n_ids; i++) {
+        size_t at = (size_t)i * (size_t)p->vocab;
+        if (memcmp(p->reference + at, p->logits + at, (size_t)p->vocab * sizeof(float)) != 0) return i;
+    }
+    return -1;
+}
+
+static bool locate(Probe *p, const Variant *reference, const Variant *v, int position, Error *err) {
+    char text[MAX_RUN_TEXT];
+    describe(v, text);
+    p->report.exact = false;
+    p->report.difference[0] = 0;
+    append(p, "%s: the logits of position %d differ", text, position);
+    bool ok = tapped_run(p, reference, true, err) && tapped_run(p, v, false, err);
+    if (ok && !p->found) append(p, "; the same run with every operation watched does not differ");
+    for (int i = 0; i < p->n_seen; i++) mem_free(p->seen[i].hashes);
+    mem_free(p->seen);
+    p->seen = NULL;
+    return ok;
+}
+
+/* ---- the matrix ---- */
+
+/* Runs one variant against the reference; *go_on becomes false at a difference. */
+static bool try_variant(Probe *p, const Variant *reference, const Variant *v, bool *go_on, Error *err) {
+    announce(p, v);
+    if (!run_variant(p, v, p->logits, (TraceOptions){0}, err)) return false;
+    p->report.runs++;
+    int position = first_difference(p);
+    if (position < 0) return true;
+    *go_on = false;
+    return locate(p, reference, v, position, err);
+}
+
+/* Whole, in chunks, token by token, and beside others: at every width in turn, or at each width by itself. */
+static bool try_cuts(Probe *p, const Variant *reference, Variant v, bool *go_on, Error *err) {
+    const Variant base = v;
+    v.width = 1;
+    if (!try_variant(p, reference, &v, go_on, err)) return false;
+    v.chunks = five_four_three;
+    v.n_chunks = 3;
+    if (*go_on && !try_variant(p, reference, &v, go_on, err)) return false;
+    v.chunks = one;
+    v.n_chunks = 1;
+    if (!p->options->every_width) {
+        v.width = MAX_WIDTH;
+        v.vary_width = true;
+        return !*go_on || try_variant(p, reference, &v, go_on, err);
+    }
+    for (int width = 1; width <= MAX_WIDTH && *go_on; width++) {
+        v.width = width;
+        v.chunks = width % 2 ? one : base.chunks; /* NULL is whole: unrelated rows beside a whole prompt */
+        if (!try_variant(p, reference, &v, go_on, err)) return false;
+    }
+    return true;
+}
+
+static int cuts(const Probe *p) {
+    return p->options->every_width ? 2 + MAX_WIDTH : 3;
+}
+
+/* One cache format: the reference, then instruction sets times threads; for formats that are not the model's, the best
+ * only. */
+static bool try_format(Probe *p, KvFormat kv, bool whole_matrix, bool *go_on, Error *err) {
+    Variant reference = {.isa = "scalar", .threads = 1, .kv = kv, .chunks = one, .n_chunks = 1, .width = 1};
+    announce(p, &reference);
+    if (!run_variant(p, &reference, p->reference, (TraceOptions){0}, err)) return false;
+    for (const char *const *isa = kernels_available(); *isa && *go_on; isa++) {
+        for (int threads = 2; threads >= 1 && *go_on; threads--) {
+            Variant v = {.isa = *isa, .threads = threads, .kv = kv};
+            if (!try_cuts(p, &reference, v, go_on, err)) return false;
+            if (!whole_matrix) return true;
+        }
+    }
+    return true;
+}
+
+static const KvFormat formats[] = {KV_I16, KV_F32, KV_F16, KV_BF16};
+enum { FORMATS = sizeof formats / sizeof *formats };
+
+static bool try_all(Probe *p, Error *err) {
+    KvFormat own = model_numeric(p->model)->kv;
+    bool go_on = true;
+    if (!try_format(p, own, true, &go_on, err)) return false;
+    for (int i = 0; i < FORMATS && go_on; i++)
+        if (formats[i] != own && !try_format(p, formats[i], p->options->every_width, &go_on, err)) return false;
+    return true;
+}
+
+static int count_runs(const Probe *p) {
+    int n_isa = 0;
+    while (kernels_available()[n_isa]) n_isa++;
+    int whole = 1 + 2 * n_isa * cuts(p), small = p->options->every_width ? whole : 1 + cuts(p);
+    return whole + (FORMATS - 1) * small;
+}
+
+static bool probe_open(Probe *p, Error *err) {
+    const CheckOptions *o = p->options;
+    const StateShape *shape = model_state_shape(p->model);
+    int n = o->ids ? o->n_ids : CHECK_IDS;
+    p->vocab = model_vocab_size(p->model);
+    p->n_ids = n < model_context(p->model) ? n : model_context(p->model);
+    p->ids = mem_zeroed((size_t)p->n_ids, sizeof *p->ids);
+    p->reference = mem_zeroed((size_t)p->n_ids * (size_t)p->vocab, sizeof *p->reference);
+    p->logits = mem_zeroed((size_t)p->n_ids * (size_t)p->vocab, sizeof *p->logits);
+    p->layers = mem_array((size_t)shape->n_layers, sizeof *p->layers);
+    if (!p->ids || !p->reference || !p->logits || !p->layers) return error_memory(err, "the logits of a check");
+    for (int i = 0; i < p->n_ids; i++)
+        p->ids[i] = o->ids ? o->ids[i] : (int32_t)(rng_uniform(7, 0, (uint64_t)i) * p->vocab);
+    memcpy(p->layers, shape->layers, (size_t)shape->n_layers * sizeof *p->layers);
+    p->shape = (StateShape){shape->n_layers, p->layers};
+    p->n_runs = count_runs(p);
+    p->report.exact = true;
+    return (p->pools[0] = pool_new(1, err)) != NULL && (p->pools[1] = pool_new(2, err)) != NULL;
+}
+
+bool check_run(Model *m, const CheckOptions *o, CheckReport *out, Error *err) {
+    Probe p = {.model = m, .options = o};
+    Pool *pool = model_pool(m);
+    const char *isa = kernels_name();
+    bool ok = probe_open(&p, err) && try_all(&p, err);
+    model_set_pool(m, pool);
+    kernels_select(isa, NULL);
+    pool_free(p.pools[0]);
+    pool_free(p.pools[1]);
+    mem_free(p.layers);
+    mem_free(p.ids);
+    mem_free(p.reference);
+    mem_free(p.logits);
+    if (ok) *out = p.report;
+    return ok;
+}

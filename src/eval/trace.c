@@ -1,0 +1,181 @@
+/* The trace. Unrelated rows come from sequences of their own that restart at different lengths, half of them before the
+ * traced rows of a step and half after, so that positions, page borders and places in the batch all vary.
+ *
+ * Logits go to a sink step by step: a trace of thousands of positions does not have to fit in memory. */
+#include "eval/trace.h"
+#include "base/memory.h"
+#include "base/rng.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+typedef struct Companion {
+    State *state;
+    int restart; /* starts again at this length */
+} Companion;
+
+typedef struct Trace {
+    Model *model;
+    const TraceOptions *options;
+    State *state;
+    Companion *companions;
+    int n_companions;
+    Row *rows;
+    RowFault *faults;
+} Trace;
+
+uint64_t trace_hash(const float *values, size_t n) {
+    const unsigned char *bytes = (const unsigned char *)values;
+    uint64_t hash = 0xCBF29CE484222325u;
+    for (size_t i = 0; i < n * sizeof *values; i++) hash = (hash ^ bytes[i]) * 0x100000001B3u;
+    return hash;
+}
+
+static int chunk_at(const TraceOptions *o, int i) {
+    return o->n_chunks ? o->chunks[i % o->n_chunks] : TRACE_CHUNK;
+}
+
+static bool check_options(const Model *m, const TraceOptions *o, Error *err) {
+    if (o->n_ids < 1) return error_set(err, "there are no ids to trace");
+    if (o->n_ids > model_context(m))
+        return error_set(err, "%d ids are more than the context of %d", o->n_ids, model_context(m));
+    for (int i = 0; i < o->n_ids; i++)
+        if (o->ids[i] < 0 || o->ids[i] >= model_vocab_size(m))
+            return error_set(err, "id %d (number %d of the list) is outside the vocabulary of %d", (int)o->ids[i],
+                             i + 1, model_vocab_size(m));
+    for (int i = 0; i < o->n_chunks; i++)
+        if (o->chunks[i] < 1) return error_set(err, "a chunk of %d rows: expected at least 1", o->chunks[i]);
+    if (o->width < 0 || o->width > 4096) return error_set(err, "a width of %d: expected 1 to 4096", o->width);
+    return true;
+}
+
+static void trace_clear(Trace *t) {
+    for (int i = 0; t->companions && i < t->n_companions; i++) state_free(t->companions[i].state);
+    mem_free(t->companions);
+    mem_free(t->rows);
+    mem_free(t->faults);
+    state_free(t->state);
+}
+
+static bool trace_open(Trace *t, Error *err) {
+    const TraceOptions *o = t->options;
+    const StateShape *shape = o->state_shape ? o->state_shape : model_state_shape(t->model);
+    int longest = 1;
+    for (int i = 0; i < o->n_chunks; i++) longest = o->chunks[i] > longest ? o->chunks[i] : longest;
+    if (!o->n_chunks) longest = TRACE_CHUNK;
+    if (longest > o->n_ids) longest = o->n_ids;
+    t->n_companions = o->width > 1 ? o->width - 1 : 0;
+    t->companions = mem_zeroed((size_t)t->n_companions, sizeof *t->companions);
+    t->rows = mem_zeroed((size_t)longest + (size_t)t->n_companions, sizeof *t->rows);
+    t->faults = mem_zeroed((size_t)longest + (size_t)t->n_companions, sizeof *t->faults);
+    if (!t->companions || !t->rows || !t->faults) return error_memory(err, "a trace");
+    if (!(t->state = state_new(shape, err))) return false;
+    for (int i = 0; i < t->n_companions; i++) {
+        int restart = 5 + 11 * (i % 6);
+        t->companions[i].restart = restart < model_context(t->model) ? restart : model_context(t->model);
+        if (!(t->companions[i].state = state_new(shape, err))) return false;
+    }
+    return true;
+}
+
+/* Companion i's next row: a token that depends on nothing but i, the step and its position. */
+static bool companion_row(Trace *t, int i, int step, Row *row, Error *err) {
+    Companion *c = &t->companions[i];
+    if (state_length(c->state) >= c->restart && !state_cut(c->state, 0))
+        return error_set(err, "an unrelated sequence could not start again");
+    int position = state_length(c->state);
+    uint32_t counter[4] = {(uint32_t)i, (uint32_t)step, (uint32_t)position, 0}, key[2] = {0x74726163, 0x65}, random[4];
+    rng_philox(counter, key, random);
+    *row = (Row){
+        .state = c->state, .position = position, .token = (int32_t)(random[0] % (uint32_t)model_vocab_size(t->model))};
+    return true;
+}
+
+static bool fault_error(const Trace *t, int row, Error *err) {
+    const RowFault *f = &t->faults[row];
+    if (f->layer < 0)
+        return error_set(err, "position %d: a value that is not finite in %s", t->rows[row].position, f->operation);
+    return error_set(err, "position %d: a value that is not finite in layer %d, %s", t->rows[row].position, f->layer,
+                     f->operation);
+}
+
+/* One step: positions [first, first + n) between the companions. */
+static bool trace_step(Trace *t, int step, int first, int n, const float **logits, Error *err) {
+    const TraceOptions *o = t->options;
+    int mates = o->vary_width ? step % (t->n_companions + 1) : t->n_companions, before = mates / 2;
+    for (int i = 0; i < mates; i++) {
+        Row *row = &t->rows[i < before ? i : i + n];
+        if (!companion_row(t, i, step, row, err)) return false;
+        row->wants_logits = o->all_logits;
+    }
+    for (int i = 0; i < n; i++)
+        t->rows[before + i] =
+            (Row){.state = t->state, .position = first + i, .token = o->ids[first + i], .wants_logits = true};
+    if (o->before_step) o->before_step(o->hook_context, before, first, n);
+    if (!model_step(t->model, t->rows, n + mates, logits, t->faults, err)) return false;
+    if (o->all_logits) *logits += (size_t)before * (size_t)model_vocab_size(t->model);
+    for (int i = before; i < before + n; i++)
+        if (t->faults[i].failed) return fault_error(t, i, err);
+    return true;
+}
+
+bool trace_run(Model *m, const TraceOptions *o, TraceSink *sink, void *context, Error *err) {
+    Trace t = {.model = m, .options = o};
+    if (!check_options(m, o, err)) return false;
+    bool ok = trace_open(&t, err);
+    for (int first = 0, step = 0, n; ok && first < o->n_ids; first += n, step++) {
+        const float *logits;
+        n = chunk_at(o, step);
+        if (n > o->n_ids - first) n = o->n_ids - first;
+        ok = trace_step(&t, step, first, n, &logits, err) && sink(context, first, n, logits, err);
+    }
+    trace_clear(&t);
+    return ok;
+}
+
+/* ---- into a file ---- */
+
+typedef struct FileSink {
+    SafetensorsWriter *writer;
+    size_t vocab;
+    uint64_t hash;
+} FileSink;
+
+static bool write_logits(void *context, int first, int n, const float *logits, Error *err) {
+    FileSink *f = context;
+    (void)first;
+    f->hash = trace_hash(logits + (size_t)(n - 1) * f->vocab, f->vocab);
+    return safetensors_write(f->writer, logits, (size_t)n * f->vocab * sizeof *logits, err);
+}
+
+/* The writer is gone afterwards, in either case. */
+static bool write_all(Model *m, const TraceOptions *o, const char *path, uint64_t *hash, Error *err) {
+    size_t vocab = (size_t)model_vocab_size(m);
+    Tensor logits = {.name = "logits", .dtype = DTYPE_F32, .n_dims = 2, .shape = {o->n_ids, (int64_t)vocab}};
+    FileSink sink = {safetensors_create(path, &logits, 1, err), vocab, 0};
+    if (!sink.writer) return false;
+    if (!trace_run(m, o, write_logits, &sink, err)) {
+        safetensors_abandon(sink.writer);
+        return false;
+    }
+    *hash = sink.hash;
+    return safetensors_finish(sink.writer, err);
+}
+
+bool trace_write(Model *m, const TraceOptions *o, const char *path, uint64_t *hash, Error *err) {
+    Buffer part = {0};
+    struct stat st;
+    uint64_t last = 0;
+    if (!check_options(m, o, err)) return false;
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) /* renaming over a device would replace it */
+        return error_set(err, "%s: is not a plain file, so a trace can not be written there", path);
+    buffer_printf(&part, "%s.part", path);
+    bool ok = !part.failed || error_memory(err, "a path");
+    ok = ok && write_all(m, o, buffer_string(&part), &last, err);
+    if (ok && rename(part.data, path) != 0) ok = error_set(err, "%s: cannot be written", path);
+    if (!ok && part.data) remove(part.data);
+    if (ok && hash) *hash = last;
+    buffer_clear(&part);
+    return ok;
+}
