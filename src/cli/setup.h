@@ -1,0 +1,39 @@
+/* From arguments to what the engine takes: a loaded model, sampling settings, prompts. */
+#ifndef LOCKSTEP_CLI_SETUP_H
+#define LOCKSTEP_CLI_SETUP_H
+
+#include "cli/flags.h"
+#include "engine/generate.h"
+#include "engine/load.h"
+
+/* Opens MODEL, the first argument, with the common flags. */
+bool setup_load(const Args *args, LoadNeed tokenizer, LoadNeed chat_template, Loaded *out, Error *err);
+
+/* Everything of a request but its prompt: what the flags say over `base`, the model's end tokens, stop strings. */
+typedef struct RequestFlags {
+    Request request;
+    bool seed_drawn; /* sampling without --seed: the seed to report */
+    LogitBias *bias;
+    const char **stops;
+} RequestFlags;
+bool setup_request(const Args *args, const Loaded *loaded, const Sampling *base, RequestFlags *out, Error *err);
+void setup_request_clear(RequestFlags *r);
+
+/* Variables of a chat template as transformers' apply_chat_template passes them: messages, tools and documents (null
+ * where there are none), add_generation_prompt, and the members of `more` (an object or NULL) over them. The document
+ * is the caller's. */
+typedef struct TemplateInput {
+    const JsonValue *messages, *tools, *more; /* NULL: none */
+    bool generation_prompt;
+} TemplateInput;
+JsonDoc *setup_variables(const TemplateInput *in, Error *err);
+/* The same from the flags --messages, --tools, --kwargs and --no-generation-prompt. */
+JsonDoc *setup_variables_flags(const Args *args, Error *err);
+/* Renders, and tokenizes without added special tokens. */
+bool setup_chat_ids(const Loaded *loaded, const JsonValue *variables, IdList *out, Error *err);
+
+/* What --verbose ends with: checkpoint, settings, hash of the last logits, GB/s of weights read while decoding. */
+void report_verbose(const Loaded *loaded, const Args *args, uint64_t logits_hash, int decode_steps,
+                    double decode_seconds);
+
+#endif
