@@ -92,12 +92,13 @@ typedef struct KernelTable {
 
 extern const KernelTable kernels_scalar;
 #if defined(__x86_64__)
-extern const KernelTable kernels_avx2, kernels_avx512;
+extern const KernelTable kernels_avx2, kernels_avx512, kernels_avx512_base;
 #elif defined(__aarch64__)
 extern const KernelTable kernels_neon;
 #endif
 
-const KernelTable *kernels(void); /* the chosen one */
+const KernelTable *kernels(void);           /* the chosen one */
+void kernels_use(const KernelTable *table); /* for tests: a supported table that has no name of its own */
 
 /* Scratch a TileJob of n_tiles tiles may use. */
 size_t tile_scratch_bytes(const TileFormat *f, int cols, int n_tiles);

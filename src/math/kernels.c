@@ -7,6 +7,7 @@
 static const KernelTable *const all[] = {
 #if defined(__x86_64__)
     &kernels_avx512,
+    &kernels_avx512_base,
     &kernels_avx2,
 #elif defined(__aarch64__)
     &kernels_neon,
@@ -30,7 +31,7 @@ const char *const *kernels_available(void) {
     static const char *names[N_TABLES + 1];
     int n = 0;
     for (int i = 0; i < N_TABLES; i++)
-        if (all[i]->supported()) names[n++] = all[i]->name;
+        if (all[i]->supported() && (n == 0 || strcmp(names[n - 1], all[i]->name) != 0)) names[n++] = all[i]->name;
     names[n] = NULL;
     return names;
 }
@@ -43,10 +44,15 @@ bool kernels_select(const char *isa, Error *err) {
             chosen = all[i];
             return true;
         }
+        if (strstr(here, all[i]->name)) continue; /* two tables share a name: the first is the better */
         size_t used = strlen(here);
         snprintf(here + used, sizeof here - used, "%s%s", used ? ", " : "", all[i]->name);
     }
     return error_set(err, "instruction set \"%s\" is not available on this machine: use one of %s", isa, here);
+}
+
+void kernels_use(const KernelTable *table) {
+    chosen = table;
 }
 
 size_t tile_scratch_bytes(const TileFormat *f, int cols, int n_tiles) {

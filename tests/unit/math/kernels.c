@@ -17,6 +17,19 @@
 
 #include <cmocka.h>
 
+/* Every table that runs here, also those that share a name. */
+static const KernelTable *const tables[] = {
+    &kernels_scalar,
+#if defined(__x86_64__)
+    &kernels_avx512,
+    &kernels_avx512_base,
+    &kernels_avx2,
+#elif defined(__aarch64__)
+    &kernels_neon,
+#endif
+};
+enum { N_TABLES = sizeof tables / sizeof *tables };
+
 static uint64_t random_state = 7;
 
 static uint32_t random_u32(void) {
@@ -159,13 +172,14 @@ static void check_isas(const Linear *w, const float *x, int rows, int bits, Pool
     size_t n = (size_t)rows * (size_t)linear_rows(w);
     float *expected = mem_array(n, sizeof *expected), *y = mem_array(n, sizeof *y);
     uint8_t *bad = mem_array((size_t)rows, 1), *bad2 = mem_array((size_t)rows, 1);
-    assert_true(kernels_select("scalar", NULL));
+    kernels_use(&kernels_scalar);
     run_linear(w, x, rows, bits, pool, expected, bad);
-    for (const char *const *isa = kernels_available(); *isa; isa++) {
+    for (int t = 0; t < N_TABLES; t++) {
+        if (!tables[t]->supported()) continue;
         char what[128];
-        snprintf(what, sizeof what, "%s %s %d rows [%d, %d] %d-bit", *isa, name, rows, linear_rows(w), linear_cols(w),
-                 bits);
-        assert_true(kernels_select(*isa, NULL));
+        snprintf(what, sizeof what, "%s %s %d rows [%d, %d] %d-bit", tables[t]->name, name, rows, linear_rows(w),
+                 linear_cols(w), bits);
+        kernels_use(tables[t]);
         memset(y, 0x55, n * sizeof *y);
         run_linear(w, x, rows, bits, pool, y, bad2);
         assert_memory_equal(bad, bad2, rows);
@@ -262,10 +276,11 @@ static void two_groups_by_hand(void **state) {
                       .biases = biases,
                       .scale_type = SCALE_F32};
     Linear *w = linear_new(&s, NULL, pool, &err);
-    for (const char *const *isa = kernels_available(); *isa; isa++) {
+    for (int t = 0; t < N_TABLES; t++) {
+        if (!tables[t]->supported()) continue;
         float y;
         uint8_t bad;
-        assert_true(kernels_select(*isa, &err));
+        kernels_use(tables[t]);
         run_linear(w, x, 1, 16, pool, &y, &bad);
         /* group 0: X = 32512, -16256; I = 1*32512 - 2*16256 = 0; sum X = 16256, a = 1/32512: bias part -1 * 0.5
          * group 1: X = 32512, a = 2/32512: I = 2*32512 -> 2*2*0.25 = 1; bias part 2 * 2 = 4 */
@@ -292,10 +307,11 @@ static void float_dot_folds_lanes_as_defined(void **state) {
     Pool *pool = pool_new(1, &err);
     WeightSource s = {.format = WEIGHT_F32, .rows = 1, .cols = 37, .codes = w};
     Linear *l = linear_new(&s, NULL, pool, &err);
-    for (const char *const *isa = kernels_available(); *isa; isa++) {
+    for (int t = 0; t < N_TABLES; t++) {
+        if (!tables[t]->supported()) continue;
         float y;
         uint8_t bad;
-        assert_true(kernels_select(*isa, &err));
+        kernels_use(tables[t]);
         run_linear(l, x, 1, 16, pool, &y, &bad);
         assert_memory_equal(&lanes[0], &y, 4);
     }
@@ -314,21 +330,22 @@ static void row_operations_give_the_same_bytes_on_every_isa(void **state) {
         float *out[2][4];
         for (int i = 0; i < 2; i++)
             for (int k = 0; k < 4; k++) out[i][k] = mem_array(n, sizeof(float));
-        for (const char *const *isa = kernels_available(); *isa; isa++) {
+        for (int t = 0; t < N_TABLES; t++) {
+            if (!tables[t]->supported()) continue;
             for (int i = 0; i < 2; i++) {
-                assert_true(kernels_select(i ? *isa : "scalar", &err));
+                kernels_use(i ? tables[t] : &kernels_scalar);
                 ops_rms_norm(pool, x, weight, 1e-5f, out[i][0], rows, cols);
                 ops_add_rms_norm(pool, x, z, out[i][1], NULL, 1e-6f, out[i][2], rows, cols);
                 ops_act_mul(pool, ACT_SILU, x, z, out[i][3], rows, cols);
             }
-            for (int k = 0; k < 4; k++) assert_floats_equal(out[0][k], out[1][k], n, *isa);
+            for (int k = 0; k < 4; k++) assert_floats_equal(out[0][k], out[1][k], n, tables[t]->name);
             float p[2][200], lp[2];
             for (int i = 0; i < 2; i++) {
-                assert_true(kernels_select(i ? *isa : "scalar", &err));
+                kernels_use(i ? tables[t] : &kernels_scalar);
                 ops_softmax(x, p[i], cols);
                 lp[i] = ops_log_prob(x, cols, cols / 2);
             }
-            assert_floats_equal(p[0], p[1], (size_t)cols, *isa);
+            assert_floats_equal(p[0], p[1], (size_t)cols, tables[t]->name);
             assert_memory_equal(&lp[0], &lp[1], 4);
         }
         for (int i = 0; i < 2; i++)
@@ -399,8 +416,9 @@ static void attention_gives_the_same_bytes_however_it_is_cut(void **state) {
         float sinks[12] = {0.5f, -1, 2, 30, 0, 0, 1, 2, 3, 4, 5, 6};
         AttendArgs args = {heads, 0.125f, round % 2 ? sinks : NULL};
         AttendRow *rows = mem_zeroed((size_t)n, sizeof *rows);
-        for (const char *const *isa = kernels_available(); *isa; isa++) {
-            assert_true(kernels_select("scalar", &err));
+        for (int t = 0; t < N_TABLES; t++) {
+            if (!tables[t]->supported()) continue;
+            kernels_use(&kernels_scalar);
             Cache c;
             cache_fill(&c, shape, k, v, n);
             int checked = n > 200 ? 12 : n; /* the last rows of a long one */
@@ -409,7 +427,7 @@ static void attention_gives_the_same_bytes_however_it_is_cut(void **state) {
                                       expected + on * (size_t)i};
             for (int i = n - checked; i < n; i++) assert_true(attend(&args, &rows[i], 1, pools[0], &arena));
             cache_clear(&c, n);
-            assert_true(kernels_select(*isa, &err));
+            kernels_use(tables[t]);
             cache_fill(&c, shape, k, v, n);
             for (int i = n - checked; i < n; i++) rows[i].out = out + on * (size_t)i;
             for (int i = n - checked; i < n;) {
@@ -420,7 +438,7 @@ static void attention_gives_the_same_bytes_however_it_is_cut(void **state) {
             }
             cache_clear(&c, n);
             assert_floats_equal(expected + on * (size_t)(n - checked), out + on * (size_t)(n - checked),
-                                on * (size_t)checked, *isa);
+                                on * (size_t)checked, tables[t]->name);
         }
         mem_free(rows);
         mem_free(k);
@@ -487,7 +505,9 @@ static void a_non_finite_key_is_refused(void **state) {
 }
 
 int main(void) {
-    for (const char *const *isa = kernels_available(); *isa; isa++) printf("instruction set here: %s\n", *isa);
+    for (int t = 0; t < N_TABLES; t++)
+        printf("%s %s\n",
+               tables[t]->supported() ? "compared here:" : "skipped, this machine lacks it:", tables[t]->name);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_groups_by_hand),
         cmocka_unit_test(float_dot_folds_lanes_as_defined),

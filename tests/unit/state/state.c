@@ -1,0 +1,118 @@
+/* Pages of a sequence: growth with use, windows that drop what no row can see, cuts, and failure without a trace. */
+#include "base/memory.h"
+#include "state/state.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const LayerShape two_layers[2] = {{{KV_I16, 2, 32, 32}, 0}, {{KV_I16, 2, 32, 32}, 100}};
+static const StateShape shape = {2, two_layers};
+/* 2 heads * (64 positions * (32 + 32) * 2 bytes + 2 * 64 scales * 4 bytes) */
+enum { PAGE_BYTES = 2 * (64 * 64 * 2 + 2 * 64 * 4) };
+
+static State *new_state(void) {
+    Error err;
+    State *s = state_new(&shape, &err);
+    assert_non_null(s);
+    return s;
+}
+
+static void grow(State *s, int n) {
+    Error err;
+    assert_true(state_reserve(s, n, &err));
+    state_set_length(s, n);
+    state_trim(s, n);
+}
+
+static void memory_grows_by_pages_as_used(void **state) {
+    (void)state;
+    State *s = new_state();
+    assert_int_equal(kv_page_bytes(&two_layers[0].kv), PAGE_BYTES);
+    assert_int_equal(state_bytes(s), 0);
+    grow(s, 1);
+    assert_int_equal(state_bytes(s), 2 * PAGE_BYTES);
+    grow(s, 64);
+    assert_int_equal(state_bytes(s), 2 * PAGE_BYTES);
+    grow(s, 65);
+    assert_int_equal(state_bytes(s), 4 * PAGE_BYTES);
+    assert_int_equal(state_length(s), 65);
+    state_free(s);
+}
+
+/* Window 100: a row at 1000 sees 901 .. 1000, pages 14 and 15; one dropped page is kept for the next. */
+static void a_window_keeps_only_what_rows_can_see(void **state) {
+    (void)state;
+    State *s = new_state();
+    for (int n = 1; n <= 1000; n++) grow(s, n);
+    const KvView *windowed = state_layer(s, 1), *full = state_layer(s, 0);
+    for (int p = 0; p < 14; p++) {
+        assert_null(windowed->pages[p]);
+        assert_non_null(full->pages[p]);
+    }
+    assert_non_null(windowed->pages[14]);
+    assert_non_null(windowed->pages[15]);
+    assert_true(state_bytes(s) <= (16 + 4) * PAGE_BYTES);
+    state_free(s);
+}
+
+static void a_cut_is_refused_where_the_window_forgot(void **state) {
+    (void)state;
+    State *s = new_state();
+    for (int n = 1; n <= 1000; n++) grow(s, n);
+    assert_false(state_cut(s, 900)); /* a row at 900 sees 801: page 12 is gone */
+    assert_int_equal(state_length(s), 1000);
+    assert_true(state_cut(s, 996)); /* sees 897, page 14 */
+    assert_int_equal(state_length(s), 996);
+    assert_false(state_cut(s, 997)); /* forward is no cut */
+    state_free(s);
+}
+
+static void a_cut_returns_whole_pages(void **state) {
+    (void)state;
+    State *s = new_state();
+    grow(s, 90);
+    assert_true(state_cut(s, 10));
+    assert_int_equal(state_bytes(s), 2 * PAGE_BYTES);
+    assert_true(state_cut(s, 0));
+    assert_int_equal(state_bytes(s), 0);
+    grow(s, 70);
+    assert_int_equal(state_bytes(s), 4 * PAGE_BYTES);
+    state_free(s);
+}
+
+static void failed_growth_changes_nothing(void **state) {
+    (void)state;
+    for (int nth = 1;; nth++) {
+        State *s = new_state();
+        grow(s, 64);
+        size_t before = state_bytes(s);
+        Error err = {{0}};
+        mem_fail_after((uint64_t)nth);
+        bool grown = state_reserve(s, 400, &err);
+        mem_fail_after(0);
+        if (grown) {
+            assert_true(nth > 6);
+            state_free(s);
+            return;
+        }
+        assert_non_null(strstr(err.text, "out of memory"));
+        assert_int_equal(state_bytes(s), before);
+        assert_int_equal(state_length(s), 64);
+        grow(s, 400); /* and it still works */
+        state_free(s);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memory_grows_by_pages_as_used),
+        cmocka_unit_test(a_window_keeps_only_what_rows_can_see),
+        cmocka_unit_test(a_cut_is_refused_where_the_window_forgot),
+        cmocka_unit_test(a_cut_returns_whole_pages),
+        cmocka_unit_test(failed_growth_changes_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
