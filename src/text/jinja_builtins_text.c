@@ -1,0 +1,6 @@
+/* Filters over text. */
+#include "text/jinja_builtins.h"
+
+FilterTable jinja_text_filters(void) {
+    return (FilterTable){NULL, 0};
+}
