@@ -334,6 +334,14 @@ const GgufValue *gguf_find(const Gguf *g, const char *key) {
     return e ? &e->value : NULL;
 }
 
+int gguf_n_keys(const Gguf *g) {
+    return g->n_entries;
+}
+
+const char *gguf_key(const Gguf *g, int i) {
+    return g->entries[i].key;
+}
+
 int gguf_count(const Gguf *g) {
     return g->n_tensors;
 }
@@ -409,6 +417,10 @@ bool gguf_next_string(const GgufValue *v, uint64_t *at, const char **text, size_
     *length = (size_t)n;
     *at += 8 + n;
     return true;
+}
+
+void gguf_release(const GgufTensor *t) {
+    mapping_release(t->data, t->bytes);
 }
 
 /* ---- GGUF where a checkpoint is wanted ---- */

@@ -69,6 +69,8 @@ void gguf_close(Gguf *g);
 const char *gguf_path(const Gguf *g);
 
 const GgufValue *gguf_find(const Gguf *g, const char *key); /* NULL when absent */
+int gguf_n_keys(const Gguf *g);
+const char *gguf_key(const Gguf *g, int i); /* sorted */
 int gguf_count(const Gguf *g);
 const GgufTensor *gguf_tensor(const Gguf *g, int i); /* in the order of the file's list */
 const GgufTensor *gguf_find_tensor(const Gguf *g, const char *name);
@@ -87,6 +89,9 @@ const char *ggml_type_name(uint32_t type);
 /* Values and bytes of one block of a type; 0 for an unknown number. */
 uint32_t ggml_block_values(uint32_t type);
 uint32_t ggml_block_bytes(uint32_t type);
+
+/* Drops the tensor's pages from memory once it has been read. */
+void gguf_release(const GgufTensor *t);
 
 /* Whether a path is a GGUF file by its name or its first bytes. */
 bool gguf_is_path(const char *path);

@@ -1,0 +1,220 @@
+/* Block layouts after ggml's description of them (ggml-common.h), decoded one block at a time into a byte per code.
+ * Speed matters little here, a model passes once; that every type has the same two questions (codes, scales) keeps the
+ * import free of cases. */
+#include "convert/gguf_blocks.h"
+#include "file/gguf.h"
+
+#include <string.h>
+
+static uint16_t read_half(const uint8_t *p) {
+    return (uint16_t)(p[0] | p[1] << 8);
+}
+
+float half_to_float(uint16_t h) {
+    uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, fraction = h & 0x3FF, bits;
+    float f;
+    if (exponent == 31) {
+        bits = sign | 0x7F800000 | fraction << 13;
+    } else if (exponent > 0) {
+        bits = sign | (exponent + 112) << 23 | fraction << 13;
+    } else {
+        f = (float)fraction * 0x1p-24f; /* exact */
+        memcpy(&bits, &f, 4);
+        bits |= sign;
+    }
+    memcpy(&f, &bits, 4);
+    return f;
+}
+
+uint16_t half_from_float(float f) {
+    uint32_t bits;
+    memcpy(&bits, &f, 4);
+    uint16_t sign = (uint16_t)(bits >> 16 & 0x8000);
+    bits &= 0x7FFFFFFF;
+    if (bits > 0x7F800000) return sign | 0x7E00;
+    if (bits >= 0x477FF000) return sign | 0x7C00; /* 65520 and more */
+    if (bits < 0x38800000) {                      /* below 2^-14: subnormal, a whole number of 2^-24 */
+        memcpy(&f, &bits, 4);
+        f += 0.5f; /* the sum's last place is 2^-24, so this rounds to even there */
+        memcpy(&bits, &f, 4);
+        return (uint16_t)(sign | (bits - 0x3F000000));
+    }
+    bits += 0xFFF + (bits >> 13 & 1);
+    return (uint16_t)(sign | (bits - 0x38000000) >> 13);
+}
+
+/* ---- codes ---- */
+
+/* 16 bytes of nibbles: low ones are values 0..15, high ones 16..31. */
+static void nibbles(const uint8_t *q, uint8_t *out) {
+    for (int i = 0; i < 16; i++) {
+        out[i] = q[i] & 15;
+        out[i + 16] = q[i] >> 4;
+    }
+}
+
+static void add_fifth_bit(const uint8_t *high, uint8_t *out) {
+    for (int i = 0; i < 32; i++) out[i] |= (uint8_t)((high[i / 8] >> i % 8 & 1) << 4);
+}
+
+static void codes_q4_0(const uint8_t *block, uint8_t *out) {
+    nibbles(block + 2, out);
+}
+
+static void codes_q4_1(const uint8_t *block, uint8_t *out) {
+    nibbles(block + 4, out);
+}
+
+static void codes_q5_0(const uint8_t *block, uint8_t *out) {
+    nibbles(block + 6, out);
+    add_fifth_bit(block + 2, out);
+}
+
+static void codes_q5_1(const uint8_t *block, uint8_t *out) {
+    nibbles(block + 8, out);
+    add_fifth_bit(block + 4, out);
+}
+
+static void codes_q8_0(const uint8_t *block, uint8_t *out) {
+    for (int i = 0; i < 32; i++) out[i] = block[2 + i] ^ 0x80; /* + 128 */
+}
+
+/* 64 bytes of four 2-bit planes: value 128n + 32j + l is bits 2j of byte 32n + l. */
+static void two_bits(const uint8_t *q, uint8_t *out) {
+    for (int e = 0; e < 256; e++) out[e] = q[e / 128 * 32 + e % 32] >> 2 * (e / 32 % 4) & 3;
+}
+
+static void codes_q2_k(const uint8_t *block, uint8_t *out) {
+    two_bits(block + 16, out);
+}
+
+static void codes_q3_k(const uint8_t *block, uint8_t *out) {
+    two_bits(block + 32, out);
+    for (int e = 0; e < 256; e++) out[e] |= (uint8_t)((block[e % 32] >> e / 32 & 1) << 2);
+}
+
+/* 128 bytes of nibbles, 32 low and then 32 high ones at a time. */
+static void nibbles_k(const uint8_t *q, uint8_t *out) {
+    for (int e = 0; e < 256; e++) out[e] = q[e / 64 * 32 + e % 32] >> 4 * (e / 32 % 2) & 15;
+}
+
+static void codes_q4_k(const uint8_t *block, uint8_t *out) {
+    nibbles_k(block + 16, out);
+}
+
+static void codes_q5_k(const uint8_t *block, uint8_t *out) {
+    nibbles_k(block + 48, out);
+    for (int e = 0; e < 256; e++) out[e] |= (uint8_t)((block[16 + e % 32] >> e / 32 & 1) << 4);
+}
+
+static void codes_q6_k(const uint8_t *block, uint8_t *out) {
+    for (int e = 0; e < 256; e++) {
+        int half = e / 128, quarter = e / 32 % 4;
+        int low = block[half * 64 + e % 64] >> 4 * (quarter / 2) & 15;
+        int high = block[128 + half * 32 + e % 32] >> 2 * quarter & 3;
+        out[e] = (uint8_t)(low | high << 4);
+    }
+}
+
+/* ---- sub-scales ---- */
+
+static void sub_q2_k(const uint8_t *packed, int j, int *scale, int *min) {
+    *scale = packed[j] & 15;
+    *min = packed[j] >> 4;
+}
+
+/* Sixteen 6-bit scales in 12 bytes: low nibbles in bytes 0..7, pairs of high bits in bytes 8..11. */
+static void sub_q3_k(const uint8_t *packed, int j, int *scale, int *min) {
+    int low = packed[j % 8] >> 4 * (j / 8) & 15, high = packed[8 + j % 4] >> 2 * (j / 4) & 3;
+    *scale = (low | high << 4) - 32;
+    *min = 0;
+}
+
+/* Eight pairs of 6 bits in 12 bytes: pairs 0..3 in bytes 0..7, whose top bits complete the nibbles of pairs 4..7. */
+static void sub_q4_k(const uint8_t *packed, int j, int *scale, int *min) {
+    if (j < 4) {
+        *scale = packed[j] & 63;
+        *min = packed[j + 4] & 63;
+    } else {
+        *scale = (packed[j + 4] & 15) | packed[j - 4] >> 6 << 4;
+        *min = packed[j + 4] >> 4 | packed[j] >> 6 << 4;
+    }
+}
+
+static void sub_q6_k(const uint8_t *packed, int j, int *scale, int *min) {
+    *scale = (int8_t)packed[j];
+    *min = 0;
+}
+
+static const BlockFormat formats[] = {
+    /* type, mode, values, bytes, bits, group, offset, scale_at, min_at, sub_at, sub_bytes, sub_signed, codes, sub_scale
+     */
+    {GGML_Q4_0, "affine", 32, 18, 4, 32, 8, 0, -1, 0, 0, false, codes_q4_0, NULL},
+    {GGML_Q4_1, "affine", 32, 20, 4, 32, 0, 0, 2, 0, 0, false, codes_q4_1, NULL},
+    {GGML_Q5_0, "affine", 32, 22, 5, 32, 16, 0, -1, 0, 0, false, codes_q5_0, NULL},
+    {GGML_Q5_1, "affine", 32, 24, 5, 32, 0, 0, 2, 0, 0, false, codes_q5_1, NULL},
+    {GGML_Q8_0, "affine", 32, 34, 8, 32, 128, 0, -1, 0, 0, false, codes_q8_0, NULL},
+    {GGML_Q2_K, "q2_k", 256, 84, 2, 16, 0, 80, 82, 0, 16, false, codes_q2_k, sub_q2_k},
+    {GGML_Q3_K, "q3_k", 256, 110, 3, 16, 4, 108, -1, 96, 12, false, codes_q3_k, sub_q3_k},
+    {GGML_Q4_K, "q4_k", 256, 144, 4, 32, 0, 0, 2, 4, 12, false, codes_q4_k, sub_q4_k},
+    {GGML_Q5_K, "q5_k", 256, 176, 5, 32, 0, 0, 2, 4, 12, false, codes_q5_k, sub_q4_k},
+    {GGML_Q6_K, "q6_k", 256, 210, 6, 16, 32, 208, -1, 192, 16, true, codes_q6_k, sub_q6_k},
+};
+
+const BlockFormat *block_format(uint32_t type) {
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (formats[i].type == type) return &formats[i];
+    return NULL;
+}
+
+void block_scale(const BlockFormat *f, const uint8_t *block, int j, float *scale, float *min) {
+    float d = half_to_float(read_half(block + f->scale_at));
+    float m = f->min_at < 0 ? 0.0f : half_to_float(read_half(block + f->min_at));
+    if (!f->sub_scale) { /* these add their minimum, K-quants subtract it */
+        *scale = d;
+        *min = f->min_at < 0 ? 0.0f : -m; /* x - 0 keeps the sign of a zero x, x + 0 does not */
+        return;
+    }
+    int s, t;
+    f->sub_scale(block + f->sub_at, j, &s, &t);
+    *scale = d * (float)s;
+    *min = m * (float)t;
+}
+
+void pack_codes(const uint8_t *codes, int n, int bits, uint8_t *out) {
+    for (int i = 0; i < n; i += 8, out += bits) {
+        uint64_t word = 0;
+        for (int j = 0; j < 8; j++) word |= (uint64_t)codes[i + j] << bits * j;
+        for (int j = 0; j < bits; j++) out[j] = (uint8_t)(word >> 8 * j);
+    }
+}
+
+static void decode_block(const BlockFormat *f, const uint8_t *block, float *out) {
+    uint8_t codes[256];
+    f->codes(block, codes);
+    for (int j = 0; j < f->values / f->group; j++) {
+        float scale, min;
+        block_scale(f, block, j, &scale, &min);
+        for (int i = j * f->group; i < (j + 1) * f->group; i++) out[i] = scale * (float)(codes[i] - f->offset) - min;
+    }
+}
+
+static bool decode_floats(uint32_t type, const uint8_t *row, int64_t n, float *out) {
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits = (uint32_t)read_half(row + 2 * i) << 16;
+        if (type == GGML_F32)
+            memcpy(out + i, row + 4 * i, 4);
+        else if (type == GGML_F16)
+            out[i] = half_to_float((uint16_t)(bits >> 16));
+        else
+            memcpy(out + i, &bits, 4);
+    }
+    return true;
+}
+
+bool gguf_dequantize_row(uint32_t type, const uint8_t *row, int64_t n, float *out) {
+    if (type == GGML_F32 || type == GGML_F16 || type == GGML_BF16) return decode_floats(type, row, n, out);
+    const BlockFormat *f = block_format(type);
+    for (int64_t i = 0; f && i < n; i += f->values, row += f->bytes) decode_block(f, row, out + i);
+    return f != NULL;
+}

@@ -1,0 +1,409 @@
+/* A GGUF tensor becomes one to four tensors of the checkpoint ("parts": codes, scales, biases or sub-scales, d, dmin).
+ * The plan lists them with their shapes, because a safetensors header comes first; writing then makes each part row by
+ * row from the mapped source, in the row order of the checkpoint. A row is whole blocks, so undoing the interleaving
+ * of q and k rows is only a matter of which row is read. */
+#include "convert/gguf_weights.h"
+#include "base/arena.h"
+#include "base/memory.h"
+#include "convert/gguf_blocks.h"
+#include "file/safetensors.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { NAME = 256 };
+
+typedef enum PartKind {
+    PART_RAW,       /* the row's bytes */
+    PART_CODES,     /* codes, packed */
+    PART_SCALE,     /* the block's f16 scale as it is */
+    PART_BIAS,      /* the block's f16 minimum as it is, or -offset * scale in f16 */
+    PART_SCALE_F32, /* per group, multiplied out */
+    PART_BIAS_F32,
+    PART_SUB,   /* packed sub-scales */
+    PART_DMIN,  /* the block's f16 minimum */
+    PART_WIDE,  /* dequantised, rounded to f16 */
+    PART_ZEROS, /* a bias that the file leaves out */
+} PartKind;
+
+typedef struct Part {
+    PartKind kind;
+    const GgufTensor *source; /* NULL: zeros */
+    const BlockFormat *format;
+    int64_t heads; /* rows are interleaved within so many heads; 0: as they are */
+    int64_t rows;
+    size_t row_bytes;
+    bool last; /* of its source */
+} Part;
+
+typedef struct QuantEntry {
+    const char *module;
+    const char *mode;
+    int bits, group;
+} QuantEntry;
+
+struct WeightsPlan {
+    const GgufModel *model;
+    const ImportOptions *options;
+    Arena names;
+    Tensor *tensors; /* parallel to parts */
+    Part *parts;
+    QuantEntry *quantized;
+    int n, n_quantized;
+    uint64_t bytes;
+};
+
+static void say(const WeightsPlan *p, const char *line) {
+    if (p->options->log) p->options->log(p->options->context, line);
+}
+
+/* ---- planning ---- */
+
+static const char *keep_name(WeightsPlan *p, const char *module, const char *suffix, Error *err) {
+    size_t n = strlen(module) + strlen(suffix) + 1;
+    char *name = arena_array(&p->names, n, 1);
+    if (!name)
+        error_memory(err, "tensor names");
+    else
+        snprintf(name, n, "%s%s", module, suffix);
+    return name;
+}
+
+/* cols 0: a vector. */
+static bool add_part(WeightsPlan *p, const char *module, const char *suffix, DType dtype, int64_t cols, Part part,
+                     Error *err) {
+    const char *name = keep_name(p, module, suffix, err);
+    if (!name) return false;
+    int64_t width = cols ? cols : 1;
+    part.row_bytes = (size_t)width * dtype_bytes(dtype);
+    p->tensors[p->n] = (Tensor){.name = name, .dtype = dtype, .n_dims = cols ? 2 : 1, .shape = {part.rows, cols}};
+    p->parts[p->n++] = part;
+    p->bytes += (uint64_t)part.rows * part.row_bytes;
+    return true;
+}
+
+static bool add_quant_entry(WeightsPlan *p, const char *module, const char *mode, int bits, int group, Error *err) {
+    const char *name = keep_name(p, module, "", err);
+    if (name) p->quantized[p->n_quantized++] = (QuantEntry){name, mode, bits, group};
+    return name != NULL;
+}
+
+static bool half_is_finite(const uint8_t *p) {
+    return (p[1] & 0x7C) != 0x7C;
+}
+
+/* Whether -offset * d stays within f16 for every block. A power of two times a finite half is exact otherwise. */
+static bool biases_fit_half(const GgufTensor *t, const BlockFormat *f) {
+    const uint8_t *end = t->data + t->bytes;
+    float limit = 65504.0f / (float)f->offset;
+    for (const uint8_t *block = t->data; block < end; block += f->bytes) {
+        float d = half_to_float((uint16_t)(block[f->scale_at] | block[f->scale_at + 1] << 8));
+        if (d > limit || d < -limit) return false;
+    }
+    return true;
+}
+
+static bool plan_affine(WeightsPlan *p, const char *module, Part part, bool wide, Error *err) {
+    int64_t cols = part.source->shape[0];
+    const BlockFormat *f = part.format;
+    DType dtype = wide ? DTYPE_F32 : DTYPE_F16;
+    part.kind = PART_CODES;
+    if (!add_part(p, module, ".weight", DTYPE_U32, cols * f->bits / 32, part, err)) return false;
+    part.kind = wide ? PART_SCALE_F32 : PART_SCALE;
+    if (!add_part(p, module, ".scales", dtype, cols / 32, part, err)) return false;
+    part.kind = wide ? PART_BIAS_F32 : PART_BIAS;
+    part.last = true;
+    return add_part(p, module, ".biases", dtype, cols / 32, part, err) &&
+           add_quant_entry(p, module, "affine", f->bits, 32, err);
+}
+
+static bool plan_super_blocks(WeightsPlan *p, const char *module, Part part, Error *err) {
+    int64_t cols = part.source->shape[0];
+    const BlockFormat *f = part.format;
+    DType sub = f->sub_signed ? DTYPE_I8 : DTYPE_U8;
+    part.kind = PART_CODES;
+    if (!add_part(p, module, ".weight", DTYPE_U32, cols * f->bits / 32, part, err)) return false;
+    part.kind = PART_SUB;
+    if (!add_part(p, module, ".scales", sub, cols / 256 * f->sub_bytes, part, err)) return false;
+    part.kind = PART_SCALE;
+    part.last = f->min_at < 0;
+    if (!add_part(p, module, ".d", DTYPE_F16, cols / 256, part, err)) return false;
+    part.kind = PART_DMIN;
+    part.last = true;
+    return (f->min_at < 0 || add_part(p, module, ".dmin", DTYPE_F16, cols / 256, part, err)) &&
+           add_quant_entry(p, module, f->mode, f->bits, f->group, err);
+}
+
+static bool plan_quantized(WeightsPlan *p, const char *module, Part part, Error *err) {
+    const BlockFormat *f = part.format;
+    const char *type = ggml_type_name(f->type);
+    char line[NAME + 100];
+    bool wide = false;
+    if (f->sub_bytes && !p->options->mlx) return plan_super_blocks(p, module, part, err);
+    if (f->sub_bytes && f->group == 16) {
+        snprintf(line, sizeof line, "%s: %s widened to F16, MLX has no groups of 16", module, type);
+        say(p, line);
+        part.kind = PART_WIDE;
+        part.last = true;
+        return add_part(p, module, ".weight", DTYPE_F16, part.source->shape[0], part, err);
+    }
+    if (f->sub_bytes) {
+        snprintf(line, sizeof line, "%s: scales of %s widened to F32, one pair per 32 values", module, type);
+        wide = true;
+    } else if (f->min_at < 0 && !biases_fit_half(part.source, f)) {
+        snprintf(line, sizeof line, "%s: scales of %s widened to F32, the biases pass the range of F16", module, type);
+        wide = true;
+    }
+    if (wide) say(p, line);
+    return plan_affine(p, module, part, wide, err);
+}
+
+static DType float_dtype(uint32_t type) {
+    return type == GGML_F32 ? DTYPE_F32 : type == GGML_F16 ? DTYPE_F16 : DTYPE_BF16;
+}
+
+static bool plan_tensor(WeightsPlan *p, const GgufTensor *t, Error *err) {
+    char module[NAME];
+    int64_t layer;
+    bool bias;
+    const GgufModel *m = p->model;
+    const TensorRule *rule = gguf_rule(m->arch, t->name, &layer, &bias);
+    if (!rule) return true; /* rope_freqs.weight: in config.json */
+    gguf_rule_name(rule->to, layer, "", module, sizeof module);
+    bool vector = t->n_dims == 1;
+    Part part = {.source = t, .format = block_format(t->type), .rows = vector ? t->shape[0] : t->shape[1]};
+    if (m->arch->permuted && rule->order == ROWS_OF_QUERY) part.heads = m->n_heads;
+    if (m->arch->permuted && rule->order == ROWS_OF_KEY) part.heads = m->n_kv_heads;
+    if (part.format) return plan_quantized(p, module, part, err);
+    part.kind = PART_RAW;
+    part.last = true;
+    return add_part(p, module, bias ? ".bias" : ".weight", float_dtype(t->type), vector ? 0 : t->shape[0], part, err);
+}
+
+/* A checkpoint's config knows only "all of these have a bias". */
+static bool plan_zeros(WeightsPlan *p, Error *err) {
+    const GgufModel *m = p->model;
+    char name[NAME], module[NAME], line[NAME + 100];
+    for (int i = 0; i < m->arch->n_rules; i++) {
+        const TensorRule *rule = &m->arch->rules[i];
+        for (int64_t layer = 0; rule->bias_group && m->biases[rule->bias_group] && layer < m->n_layers; layer++) {
+            gguf_rule_name(rule->from, layer, ".bias", name, sizeof name);
+            if (gguf_find_tensor(m->file, name)) continue;
+            gguf_rule_name(rule->to, layer, "", module, sizeof module);
+            Part part = {.kind = PART_ZEROS, .rows = m->size[rule->out]};
+            if (!add_part(p, module, ".bias", DTYPE_F32, 0, part, err)) return false;
+            snprintf(line, sizeof line, "%s: its bias is not in the file, zeros are written", module);
+            say(p, line);
+        }
+    }
+    return true;
+}
+
+static bool plan_allocate(WeightsPlan *p, Error *err) {
+    const GgufModel *m = p->model;
+    int64_t n_tensors = gguf_count(m->file), n_biases = m->n_layers * m->arch->n_rules;
+    size_t n = (size_t)(4 * n_tensors + n_biases);
+    p->tensors = mem_array(n, sizeof *p->tensors);
+    p->parts = mem_array(n, sizeof *p->parts);
+    p->quantized = mem_array((size_t)n_tensors, sizeof *p->quantized);
+    return (p->tensors && p->parts && p->quantized) || error_memory(err, "the plan of an import");
+}
+
+WeightsPlan *weights_plan(const GgufModel *model, const ImportOptions *options, Error *err) {
+    WeightsPlan *p = mem_zeroed(1, sizeof *p);
+    if (!p) {
+        error_memory(err, "the plan of an import");
+        return NULL;
+    }
+    p->model = model;
+    p->options = options;
+    arena_init(&p->names);
+    bool ok = plan_allocate(p, err);
+    for (int i = 0; ok && i < gguf_count(model->file); i++) ok = plan_tensor(p, gguf_tensor(model->file, i), err);
+    if (ok && plan_zeros(p, err)) return p;
+    weights_plan_free(p);
+    return NULL;
+}
+
+void weights_plan_free(WeightsPlan *p) {
+    if (!p) return;
+    arena_clear(&p->names);
+    mem_free(p->tensors);
+    mem_free(p->parts);
+    mem_free(p->quantized);
+    mem_free(p);
+}
+
+/* ---- the quantization block ---- */
+
+static bool same_entry(const QuantEntry *a, const QuantEntry *b) {
+    return a->bits == b->bits && a->group == b->group && strcmp(a->mode, b->mode) == 0;
+}
+
+/* The commonest form; the first of equals. */
+static const QuantEntry *most_common(const WeightsPlan *p) {
+    const QuantEntry *best = NULL;
+    int best_count = 0;
+    for (int i = 0; i < p->n_quantized; i++) {
+        int count = 0;
+        bool seen = false;
+        for (int j = 0; j < p->n_quantized; j++) {
+            bool same = same_entry(&p->quantized[i], &p->quantized[j]);
+            seen = seen || (same && j < i);
+            count += same;
+            if (seen) break; /* counted when it first came */
+        }
+        if (!seen && count > best_count) {
+            best = &p->quantized[i];
+            best_count = count;
+        }
+    }
+    return best;
+}
+
+static void write_entry(const QuantEntry *e, Buffer *out) {
+    buffer_printf(out, "\"group_size\": %d, \"bits\": %d, \"mode\": \"%s\"", e->group, e->bits, e->mode);
+}
+
+bool weights_plan_quantization(const WeightsPlan *p, Buffer *out, Error *err) {
+    const QuantEntry *common = most_common(p);
+    if (!common) return true;
+    buffer_byte(out, '{');
+    write_entry(common, out);
+    for (int i = 0; i < p->n_quantized; i++) {
+        const QuantEntry *e = &p->quantized[i];
+        if (same_entry(e, common)) continue;
+        buffer_printf(out, ",\n    \"%s\": {", e->module);
+        write_entry(e, out);
+        buffer_byte(out, '}');
+    }
+    buffer_byte(out, '}');
+    return !out->failed || error_memory(err, "config.json");
+}
+
+/* ---- writing ---- */
+
+/* Row r of the checkpoint stands in the file at: within a head, halves are interleaved. */
+static int64_t source_row(const Part *part, int64_t r) {
+    if (!part->heads) return r;
+    int64_t size = part->rows / part->heads, half = size / 2, within = r % size;
+    return r - within + within % half * 2 + within / half;
+}
+
+static bool copy_half(const uint8_t *from, uint8_t *to) {
+    to[0] = from[0];
+    to[1] = from[1];
+    return half_is_finite(from);
+}
+
+static bool bias_half(const BlockFormat *f, const uint8_t *block, uint8_t *out) {
+    if (f->min_at >= 0) return copy_half(block + f->min_at, out);
+    float d = half_to_float((uint16_t)(block[f->scale_at] | block[f->scale_at + 1] << 8));
+    uint16_t h = half_from_float((float)-f->offset * d);
+    out[0] = (uint8_t)h;
+    out[1] = (uint8_t)(h >> 8);
+    return half_is_finite(out);
+}
+
+static bool groups_f32(const BlockFormat *f, const uint8_t *block, bool bias, uint8_t *out) {
+    bool ok = true;
+    for (int j = 0; j < f->values / f->group; j++) {
+        float scale, min;
+        block_scale(f, block, j, &scale, &min);
+        float v = !bias ? scale : f->offset ? -((float)f->offset * scale) - min : -min;
+        ok = ok && v - v == 0.0f;
+        memcpy(out + 4 * j, &v, 4);
+    }
+    return ok;
+}
+
+static bool wide_block(const BlockFormat *f, const uint8_t *block, uint8_t *out) {
+    float values[256];
+    gguf_dequantize_row(f->type, block, f->values, values);
+    for (int i = 0; i < f->values; i++) {
+        uint16_t h = half_from_float(values[i]);
+        out[2 * i] = (uint8_t)h;
+        out[2 * i + 1] = (uint8_t)(h >> 8);
+        if (!half_is_finite(out + 2 * i)) return false;
+    }
+    return true;
+}
+
+static bool write_block(const Part *part, const uint8_t *block, uint8_t *out) {
+    const BlockFormat *f = part->format;
+    uint8_t codes[256];
+    switch (part->kind) {
+    case PART_CODES:
+        f->codes(block, codes);
+        pack_codes(codes, f->values, f->bits, out);
+        return true;
+    case PART_SCALE: return copy_half(block + f->scale_at, out);
+    case PART_BIAS: return bias_half(f, block, out);
+    case PART_DMIN: return copy_half(block + f->min_at, out);
+    case PART_SUB: memcpy(out, block + f->sub_at, (size_t)f->sub_bytes); return true;
+    case PART_SCALE_F32: return groups_f32(f, block, false, out);
+    case PART_BIAS_F32: return groups_f32(f, block, true, out);
+    case PART_WIDE: return wide_block(f, block, out);
+    default: /* RAW and ZEROS have no blocks */ return false;
+    }
+}
+
+/* Makes row r of a part in `row`, or points into the source; NULL for a scale that is not finite. */
+static const uint8_t *make_row(const Part *part, int64_t r, uint8_t *row) {
+    if (part->kind == PART_ZEROS) return memset(row, 0, part->row_bytes);
+    const GgufTensor *t = part->source;
+    const uint8_t *from = t->data + t->bytes / (uint64_t)part->rows * (uint64_t)source_row(part, r);
+    if (part->kind == PART_RAW) return from;
+    int64_t n = t->shape[0] / part->format->values;
+    size_t step = part->row_bytes / (size_t)n;
+    for (int64_t i = 0; i < n; i++)
+        if (!write_block(part, from + i * part->format->bytes, row + (size_t)i * step)) return NULL;
+    return row;
+}
+
+static bool report(const WeightsPlan *p, uint64_t done, Error *err) {
+    if (!p->options->progress || p->options->progress(p->options->context, done, p->bytes)) return true;
+    return error_set(err, "the import was stopped");
+}
+
+enum { REPORT_EVERY = 1 << 22 };
+
+static bool write_part(const WeightsPlan *p, int i, SafetensorsWriter *w, uint8_t *row, uint64_t *done, Error *err) {
+    const Part *part = &p->parts[i];
+    uint64_t reported = *done;
+    for (int64_t r = 0; r < part->rows; r++) {
+        const uint8_t *bytes = make_row(part, r, row);
+        if (!bytes)
+            return error_set(err, "tensor \"%s\" has a scale that is not finite: the file is damaged",
+                             part->source->name);
+        if (!safetensors_write(w, bytes, part->row_bytes, err)) return false;
+        *done += part->row_bytes;
+        if (*done - reported < REPORT_EVERY) continue;
+        if (!report(p, *done, err)) return false;
+        reported = *done;
+    }
+    if (part->last) gguf_release(part->source);
+    return true;
+}
+
+static bool write_parts(const WeightsPlan *p, SafetensorsWriter *w, Error *err) {
+    size_t longest = 0;
+    uint64_t done = 0;
+    for (int i = 0; i < p->n; i++)
+        if (p->parts[i].row_bytes > longest) longest = p->parts[i].row_bytes;
+    uint8_t *row = mem_array(longest, 1);
+    bool ok = (row || error_memory(err, "a row of weights")) && report(p, 0, err);
+    for (int i = 0; ok && i < p->n; i++) ok = write_part(p, i, w, row, &done, err);
+    ok = ok && report(p, done, err);
+    mem_free(row);
+    return ok;
+}
+
+bool weights_write(const WeightsPlan *p, const char *path, Error *err) {
+    SafetensorsWriter *w = safetensors_create(path, p->tensors, p->n, err);
+    if (!w) return false;
+    if (write_parts(p, w, err)) return safetensors_finish(w, err);
+    safetensors_abandon(w);
+    return false;
+}

@@ -1,0 +1,61 @@
+/* GGUF names a pre-tokeniser by the family that had it first and leaves its rule to the reader; here are the rules, as
+ * the tokenizer.json of those families spell them. Only ones that were checked against the family's own file are
+ * listed: a wrong rule would give plausible but different ids. */
+#include "convert/gguf_tokenizer.h"
+
+#include <string.h>
+
+#define BYTE_LEVEL(regex) \
+    "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"trim_offsets\": true, \"use_regex\": " regex "}"
+#define SPLIT(pattern)                                                                                       \
+    "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Split\", \"pattern\": {\"Regex\": \"" pattern \
+    "\"}, \"behavior\": \"Isolated\", \"invert\": false}, " BYTE_LEVEL("false") "]}"
+#define DIGITS                                                                                                       \
+    "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Digits\", \"individual_digits\": true}, " BYTE_LEVEL( \
+        "true") "]}"
+
+#define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)|"
+#define SPACES "|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
+
+static const char gpt2[] = BYTE_LEVEL("true");
+static const char digits[] = DIGITS;
+static const char llama3[] = SPLIT(CONTRACTIONS "[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}{1,3}"
+                                                "| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*" SPACES);
+static const char qwen2[] = SPLIT(CONTRACTIONS "[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}"
+                                               "| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*" SPACES);
+static const char qwen35[] = SPLIT(CONTRACTIONS "[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{L}\\\\p{M}]+|\\\\p{N}"
+                                                "| ?[^\\\\s\\\\p{L}\\\\p{M}\\\\p{N}]+[\\\\r\\\\n]*" SPACES);
+static const char tekken[] = SPLIT("[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]*"
+                                   "[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]+"
+                                   "|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]+"
+                                   "[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]*|\\\\p{N}"
+                                   "| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n/]*" SPACES);
+
+static const char none[] = "null", nfc[] = "{\"type\": \"NFC\"}";
+
+static const PreTokenizer table[] = {
+    {"gpt-2", gpt2, none, false, false},
+    {"smollm", digits, none, false, false},
+    {"llama-bpe", llama3, none, true, true},
+    {"llama3", llama3, none, true, true},
+    {"llama-v3", llama3, none, true, true},
+    {"qwen2", qwen2, nfc, false, false},
+    {"deepseek-r1-qwen", qwen2, nfc, false, false},
+    {"qwen35", qwen35, nfc, false, false},
+    {"tekken", tekken, none, true, true},
+    {"starcoder", digits, none, false, false},
+    {"refact", digits, none, false, false},
+    {"command-r", digits, nfc, false, false},
+};
+
+enum { N_TABLE = sizeof table / sizeof *table };
+
+const PreTokenizer *pre_tokenizer_find(const char *name, size_t length) {
+    for (int i = 0; i < N_TABLE; i++)
+        if (strlen(table[i].name) == length && memcmp(table[i].name, name, length) == 0) return &table[i];
+    return NULL;
+}
+
+void pre_tokenizer_names(Buffer *out) {
+    for (int i = 0; i < N_TABLE; i++) buffer_printf(out, "%s%s", i ? ", " : "", table[i].name);
+}
