@@ -207,9 +207,8 @@ static bool try_variant(Probe *p, const Variant *reference, const Variant *v, bo
     return locate(p, reference, v, position, err);
 }
 
-/* Whole, in chunks, token by token, and beside others: at every width in turn, or at each width by itself. */
-static bool try_cuts(Probe *p, const Variant *reference, Variant v, bool *go_on, Error *err) {
-    const Variant base = v;
+/* Whole, in chunks, token by token, and beside others: at every width in turn, or each width by itself. */
+static bool try_cuts(Probe *p, const Variant *reference, Variant v, bool every_width, bool *go_on, Error *err) {
     v.width = 1;
     if (!try_variant(p, reference, &v, go_on, err)) return false;
     v.chunks = five_four_three;
@@ -217,37 +216,51 @@ static bool try_cuts(Probe *p, const Variant *reference, Variant v, bool *go_on,
     if (*go_on && !try_variant(p, reference, &v, go_on, err)) return false;
     v.chunks = one;
     v.n_chunks = 1;
-    if (!p->options->every_width) {
+    if (!every_width) {
         v.width = MAX_WIDTH;
         v.vary_width = true;
         return !*go_on || try_variant(p, reference, &v, go_on, err);
     }
     for (int width = 1; width <= MAX_WIDTH && *go_on; width++) {
         v.width = width;
-        v.chunks = width % 2 ? one : base.chunks; /* NULL is whole: unrelated rows beside a whole prompt */
+        v.chunks = width % 2 ? one : NULL; /* unrelated rows beside a single one, or beside a whole prompt */
         if (!try_variant(p, reference, &v, go_on, err)) return false;
     }
     return true;
 }
 
-static int cuts(const Probe *p) {
-    return p->options->every_width ? 2 + MAX_WIDTH : 3;
+/* The scalar kernels are slow and already the reference: fewer ways of running suffice there. */
+static bool is_scalar(const char *isa) {
+    return strcmp(isa, "scalar") == 0;
 }
 
-/* One cache format: the reference, then instruction sets times threads; for formats that are not the model's, the best
- * only. */
-static bool try_format(Probe *p, KvFormat kv, bool whole_matrix, bool *go_on, Error *err) {
+static bool every_width(const Probe *p, const char *isa, bool own) {
+    return p->options->every_width && own && !is_scalar(isa);
+}
+
+/* One cache format: the reference, then instruction sets times threads. For formats that are not the model's own: 2
+ * threads. */
+static bool try_format(Probe *p, KvFormat kv, bool own, bool *go_on, Error *err) {
     Variant reference = {.isa = "scalar", .threads = 1, .kv = kv, .chunks = one, .n_chunks = 1, .width = 1};
     announce(p, &reference);
     if (!run_variant(p, &reference, p->reference, (TraceOptions){0}, err)) return false;
-    for (const char *const *isa = kernels_available(); *isa && *go_on; isa++) {
-        for (int threads = 2; threads >= 1 && *go_on; threads--) {
+    for (const char *const *isa = kernels_available(); *isa; isa++) {
+        if (!own && is_scalar(*isa)) continue;
+        for (int threads = 2; threads >= (own ? 1 : 2) && *go_on; threads--) {
             Variant v = {.isa = *isa, .threads = threads, .kv = kv};
-            if (!try_cuts(p, &reference, v, go_on, err)) return false;
-            if (!whole_matrix) return true;
+            if (!try_cuts(p, &reference, v, every_width(p, *isa, own), go_on, err)) return false;
         }
     }
     return true;
+}
+
+static int count_format(const Probe *p, bool own) {
+    int n = 1;
+    for (const char *const *isa = kernels_available(); *isa; isa++) {
+        if (!own && is_scalar(*isa)) continue;
+        n += (own ? 2 : 1) * (every_width(p, *isa, own) ? 2 + MAX_WIDTH : 3);
+    }
+    return n;
 }
 
 static const KvFormat formats[] = {KV_I16, KV_F32, KV_F16, KV_BF16};
@@ -258,15 +271,8 @@ static bool try_all(Probe *p, Error *err) {
     bool go_on = true;
     if (!try_format(p, own, true, &go_on, err)) return false;
     for (int i = 0; i < FORMATS && go_on; i++)
-        if (formats[i] != own && !try_format(p, formats[i], p->options->every_width, &go_on, err)) return false;
+        if (formats[i] != own && !try_format(p, formats[i], false, &go_on, err)) return false;
     return true;
-}
-
-static int count_runs(const Probe *p) {
-    int n_isa = 0;
-    while (kernels_available()[n_isa]) n_isa++;
-    int whole = 1 + 2 * n_isa * cuts(p), small = p->options->every_width ? whole : 1 + cuts(p);
-    return whole + (FORMATS - 1) * small;
 }
 
 static bool probe_open(Probe *p, Error *err) {
@@ -284,7 +290,7 @@ static bool probe_open(Probe *p, Error *err) {
         p->ids[i] = o->ids ? o->ids[i] : (int32_t)(rng_uniform(7, 0, (uint64_t)i) * p->vocab);
     memcpy(p->layers, shape->layers, (size_t)shape->n_layers * sizeof *p->layers);
     p->shape = (StateShape){shape->n_layers, p->layers};
-    p->n_runs = count_runs(p);
+    p->n_runs = count_format(p, true) + (FORMATS - 1) * count_format(p, false);
     p->report.exact = true;
     return (p->pools[0] = pool_new(1, err)) != NULL && (p->pools[1] = pool_new(2, err)) != NULL;
 }

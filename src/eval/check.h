@@ -11,7 +11,7 @@ typedef void CheckProgress(void *context, int run, int n_runs, const char *what)
 typedef struct CheckOptions {
     const int32_t *ids; /* NULL: CHECK_IDS pseudo-random ids of the vocabulary */
     int n_ids;
-    bool every_width; /* each width a run by itself, and the whole matrix for every cache format: for small models */
+    bool every_width;        /* each width a run by itself, not one run through all: for small models */
     CheckProgress *progress; /* or NULL */
     void *context;
 } CheckOptions;
