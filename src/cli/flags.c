@@ -120,7 +120,7 @@ static int edit_distance(const char *a, const char *b, int limit) {
 }
 
 const char *nearest_name(const char *typed, const char *const *names, int n) {
-    int best = (int)strlen(typed) / 2;
+    int best = ((int)strlen(typed) + 1) / 2;
     const char *found = NULL;
     if (best > 4) best = 4;
     for (int i = 0; i < n; i++) {
