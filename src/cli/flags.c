@@ -123,10 +123,10 @@ const char *nearest_name(const char *typed, const char *const *names, int n) {
     int best = ((int)strlen(typed) + 1) / 2;
     const char *found = NULL;
     if (best > 4) best = 4;
-    for (int i = 0; i < n; i++) {
-        int distance = edit_distance(typed, names[i], INT_MAX);
+    for (int i = 0; i < n; i++) { /* what the name begins with is as near as can be */
         bool begins = strlen(typed) >= 3 && strncmp(typed, names[i], strlen(typed)) == 0;
-        if (!(distance < best || (distance == best && !found) || (begins && !found))) continue;
+        int distance = begins ? 0 : edit_distance(typed, names[i], INT_MAX);
+        if (distance > best || (distance == best && found)) continue;
         best = distance;
         found = names[i];
     }
