@@ -1,4 +1,6 @@
 /* Choosing the kernel table, once, at start. */
+#include "math/kernels.h"
+
 #include "math/kernel_table.h"
 
 #include <stdio.h>
