@@ -52,10 +52,11 @@ def ones(n):
     return "F32", [n], struct.pack("<f", 1.0) * n
 
 
-def write_tape(folder, pieces, *, special=(), context=256, template=TEMPLATE, generation=None, config=None):
+def write_tape(folder, pieces, *, special=(), loop=False, context=256, template=TEMPLATE, generation=None, config=None):
     """A checkpoint that answers every chat with the pieces and then the end token. Returns the id of each token by text.
 
-    `special` pieces are marked special; every other piece is an ordinary added token.
+    `special` pieces are marked special; every other piece is an ordinary added token. With `loop` the last piece is followed
+    by the first, without end.
     """
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -64,6 +65,8 @@ def write_tape(folder, pieces, *, special=(), context=256, template=TEMPLATE, ge
     ids = {text: 256 + i for i, text in enumerate(tape)}
     vocab = -(-(256 + len(tape)) // 64) * 64
     follows = [(ids[b], ids[a]) for a, b in zip(tape, tape[1:])]
+    if loop:
+        follows[-1] = (ids[pieces[0]], ids[pieces[-1]])
     layer = "model.layers.0."
     tensors = {"model.embed_tokens.weight": matrix(vocab, vocab, ((i, i) for i in range(vocab))),
                "lm_head.weight": matrix(vocab, vocab, follows), "model.norm.weight": ones(vocab),
@@ -73,7 +76,11 @@ def write_tape(folder, pieces, *, special=(), context=256, template=TEMPLATE, ge
     for name in "qkvo":
         tensors[f"{layer}self_attn.{name}_proj.weight"] = matrix(vocab, vocab)
     write_safetensors(folder / "model.safetensors", tensors)
-    write = lambda name, value: (folder / name).write_text(json.dumps(value, ensure_ascii=False), encoding="utf-8")
+
+
+    def write(name, value):
+        (folder / name).write_text(json.dumps(value, ensure_ascii=False), encoding="utf-8")
+
     write("config.json", {"model_type": "llama", "hidden_size": vocab, "vocab_size": vocab, "num_hidden_layers": 1,
                           "num_attention_heads": vocab // 64, "num_key_value_heads": vocab // 64,
                           "intermediate_size": 64, "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "hidden_act": "silu",
