@@ -87,7 +87,7 @@ static int show(void (*text)(Buffer *)) {
     text(&out);
     output_buffer(&out);
     buffer_clear(&out);
-    return output_end(0);
+    return output_finish(0);
 }
 
 static int help_of(const Command *c) {
@@ -95,7 +95,7 @@ static int help_of(const Command *c) {
     command_help(c, &out);
     output_buffer(&out);
     buffer_clear(&out);
-    return output_end(0);
+    return output_finish(0);
 }
 
 /* `lockstep help [COMMAND]`, `lockstep --help`, `lockstep help --markdown`. */
@@ -108,7 +108,7 @@ static int help_main(int argc, char **argv) {
 
 static int version_main(void) {
     output_text("lockstep " LOCKSTEP_VERSION "\n");
-    return output_end(0);
+    return output_finish(0);
 }
 
 static int command_main(const Command *c, int argc, char **argv) {
@@ -122,7 +122,7 @@ static int command_main(const Command *c, int argc, char **argv) {
         status = version_main();
     } else {
         if (args_has(&args, FLAG_VERBOSE)) log_set_level(LOG_VERBOSE);
-        status = output_end(c->main(&args));
+        status = output_finish(c->main(&args));
     }
     args_clear(&args);
     return status;

@@ -49,7 +49,7 @@ bool output_error_line(const Error *error) {
     return ok;
 }
 
-int output_end(int status) {
+int output_finish(int status) {
     progress_clear();
     if (!write_error || write_error == EPIPE) return status;
     fprintf(stderr, "lockstep: cannot write the output: %s\n", strerror(write_error));

@@ -9,7 +9,7 @@
 /* Writes and flushes. False when nobody reads any more, or the write failed: stop working then. */
 bool output_write(const char *text, size_t n);
 bool output_text(const char *text);
-bool output_buffer(const Buffer *b); /* a failed buffer is an error that output_end reports */
+bool output_buffer(const Buffer *b); /* a failed buffer is an error that output_finish reports */
 bool output_byte(char c);
 /* A newline after a text that must otherwise be written exactly: only on a terminal, where its prompt would follow. */
 void output_line_end(const Buffer *text);
@@ -18,7 +18,7 @@ void output_line_end(const Buffer *text);
 bool output_error_line(const Error *error);
 
 /* The exit status: `status`, or 1 with a message when a write failed for another reason than a closed pipe. */
-int output_end(int status);
+int output_finish(int status);
 
 /* "lockstep: message" on stderr; returns 1, the exit status. */
 int complain(const Error *err);
