@@ -2,6 +2,7 @@
  * anything runs, so that a mistake of one caller leaves every state as it was. */
 #include "model/model.h"
 #include "base/memory.h"
+#include "model/describe.h"
 #include "model/mechanism.h"
 
 #include <string.h>
@@ -141,6 +142,18 @@ Pool *model_pool(const Model *m) {
 void model_set_tap(Model *m, ModelTap *tap, void *context) {
     m->tap = tap;
     m->tap_context = context;
+}
+
+void model_describe(const Model *m, int context, Buffer *out) {
+    DescribeInput in = {.family = m->family,
+                        .blueprint = &m->blueprint,
+                        .weights = &m->weights,
+                        .numeric = &m->numeric,
+                        .state_shape = &m->state_shape,
+                        .ignored = m->ignored,
+                        .n_ignored = m->n_ignored,
+                        .context = context};
+    describe_model(&in, out);
 }
 
 /* ---- the step ---- */
