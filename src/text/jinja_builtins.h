@@ -70,6 +70,7 @@ FilterTable jinja_sequence_filters(void); /* jinja_builtins_seq.c */
 FilterTable jinja_number_filters(void);   /* jinja_builtins_num.c */
 FilterTable jinja_html_filters(void);     /* jinja_builtins_html.c */
 FunctionTable jinja_string_methods(void); /* jinja_methods_str.c */
+FunctionTable jinja_case_methods(void);   /* jinja_methods_case.c */
 
 /* Methods of strings, dicts, lists, tuples and numbers: *out is a bound method or another attribute. 0: no such
  * attribute; 1: found; 2: exists, but the sandbox forbids it; -1: failed. */
@@ -79,7 +80,8 @@ int jinja_attribute(Run *run, Value object, const char *name, size_t length, Val
  * undefined value. */
 bool jinja_getitem(Run *run, Value object, Value key, Value *out);
 bool jinja_getattr(Run *run, Value object, const String *name, Value *out);
-bool jinja_call(Run *run, Value callee, const Args *args, Value *out); /* jinja_eval.c */
+bool jinja_attr(Run *run, Value object, const String *name, Value *out); /* attributes only, no items: filter attr */
+bool jinja_call(Run *run, Value callee, const Args *args, Value *out);   /* jinja_eval.c */
 
 /* ---- shared by the builtins ---- */
 bool arg_int(Run *run, Value v, const char *what, int64_t *out); /* an integer or an error */

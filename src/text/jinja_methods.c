@@ -312,6 +312,7 @@ static int special_attribute(Run *run, Value v, const char *name, size_t length,
     case V_BOOL:
     case V_INT:
     case V_FLOAT: return number_attribute(v, name, length, out);
+    case V_STRING: return bind_method(run, v, jinja_case_methods(), name, length, out);
     case V_DICT: return listed(DICT_UNSAFE, COUNT(DICT_UNSAFE), name, length) ? 2 : 0;
     case V_LIST: return listed(LIST_UNSAFE, COUNT(LIST_UNSAFE), name, length) ? 2 : 0;
     case V_TUPLE:

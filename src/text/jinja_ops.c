@@ -397,3 +397,10 @@ bool jinja_getattr(Run *run, Value object, const String *name, Value *out) {
     if (found) return found > 0;
     return value_undefined_member(run, object, value_string(name), out);
 }
+
+bool jinja_attr(Run *run, Value object, const String *name, Value *out) {
+    if (object.type == V_UNDEFINED) return value_fail_undefined(run, object);
+    int found = find_attribute(run, object, name->data, name->length, out);
+    if (found == 2) return undefined_unsafe(run, object, name->data, name->length, out);
+    return found ? found > 0 : value_undefined_member(run, object, value_string(name), out);
+}

@@ -373,10 +373,10 @@ static bool resolve_for(Scoper *sc, Frame frame, Node *n) {
     if (!body || !test || !otherwise || !refuse_loop_store(sc, NULL, n)) return false;
     n->loop.loop_slot = -1;
     bool extended = n->loop.recursive || uses(sc, &n->loop.body, "loop") || has_scoped_block(&n->loop.body);
+    /* the target first: its names then have the same slots in the scopes of body and test */
+    if (!collect_params(sc, body, n->loop.target)) return false;
     if (extended && !declare_text(sc, body, "loop", &n->loop.loop_slot)) return false;
-    if (!collect_params(sc, body, n->loop.target) || !each(sc, body, &n->loop.body, collect) ||
-        !each(sc, otherwise, &n->loop.otherwise, collect))
-        return false;
+    if (!each(sc, body, &n->loop.body, collect) || !each(sc, otherwise, &n->loop.otherwise, collect)) return false;
     if (n->loop.test && (!collect_params(sc, test, n->loop.target) || !collect(sc, test, n->loop.test))) return false;
     n->loop.scope = scope_close(body);
     n->loop.test_scope = scope_close(test);
