@@ -534,7 +534,10 @@ static int loop_next(Run *run, Loop *loop, Value *out) {
 
 static int loop_peek(Run *run, Loop *loop) {
     if (loop->after.type != V_MISSING) return 1;
-    return iterator_next(run, loop->it, &loop->after);
+    Value item; /* what a filter has rejected may be left in it */
+    int got = iterator_next(run, loop->it, &item);
+    if (got > 0) loop->after = item;
+    return got;
 }
 
 static bool loop_length(Run *run, Loop *loop) {

@@ -459,7 +459,9 @@ static Node *parse_primary(Parser *p, bool with_namespace) {
     case T_LPAREN: {
         next(p);
         Node *n = parse_tuple(p, (TupleRules){.with_cond = true, .parenthesised = true});
-        return n && expect(p, T_RPAREN) ? n : NULL;
+        if (!n || !expect(p, T_RPAREN)) return NULL;
+        n->start = t->start; /* errors quote the parentheses too */
+        return node_end(p, n);
     }
     case T_LBRACKET: return parse_list(p);
     case T_LBRACE: return parse_dict(p);
