@@ -183,15 +183,14 @@ bool setup_chat_ids(const Loaded *loaded, const JsonValue *variables, IdList *ou
     return ok;
 }
 
-void report_verbose(const Loaded *loaded, const Args *args, uint64_t logits_hash, int decode_steps,
-                    double decode_seconds) {
+void report_verbose(const Loaded *loaded, const Args *args, uint64_t logits_hash, int steps, double seconds) {
     if (!args_has(args, FLAG_VERBOSE)) return;
     const NumericSettings *numeric = model_numeric(loaded->model);
     log_verbose("checkpoint %016llx  kv %s  activations %d  isa %s  threads %d",
                 (unsigned long long)checkpoint_hash(loaded->checkpoint), kv_format_name(numeric->kv),
                 numeric->activation_bits, kernels_name(), pool_threads(loaded->pool));
-    if (decode_steps > 0 && decode_seconds > 0)
-        log_verbose("%.2f GB/s of weights over %d steps of one token",
-                    (double)model_step_bytes(loaded->model) * decode_steps / decode_seconds / 1e9, decode_steps);
+    if (steps > 0 && seconds > 0)
+        log_verbose("%.2f GB/s of weights over %d steps",
+                    (double)model_step_bytes(loaded->model) * steps / seconds / 1e9, steps);
     log_verbose("last logits %016llx", (unsigned long long)logits_hash);
 }

@@ -32,8 +32,8 @@ JsonDoc *setup_variables_flags(const Args *args, Error *err);
 /* Renders, and tokenizes without added special tokens. */
 bool setup_chat_ids(const Loaded *loaded, const JsonValue *variables, IdList *out, Error *err);
 
-/* What --verbose ends with: checkpoint, settings, hash of the last logits, GB/s of weights read while decoding. */
-void report_verbose(const Loaded *loaded, const Args *args, uint64_t logits_hash, int decode_steps,
-                    double decode_seconds);
+/* What --verbose ends with: checkpoint, settings, hash of the last logits, GB/s of weights read by the steps (one token
+ * each in an answer). */
+void report_verbose(const Loaded *loaded, const Args *args, uint64_t logits_hash, int steps, double seconds);
 
 #endif

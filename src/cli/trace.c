@@ -5,6 +5,7 @@
 #include "cli/input.h"
 #include "cli/output.h"
 #include "cli/setup.h"
+#include "engine/clock.h"
 
 #include <stdlib.h>
 
@@ -28,6 +29,13 @@ static bool parse_chunks(const char *text, int **out, int *n, Error *err) {
     return ok;
 }
 
+/* Steps that the trace takes, each of which reads all weights once. */
+static int count_steps(const TraceOptions *o) {
+    int steps = 0;
+    for (int at = 0; at < o->n_ids; steps++) at += o->chunks ? o->chunks[steps % o->n_chunks] : TRACE_CHUNK;
+    return steps;
+}
+
 static bool trace(const Args *args, const IdList *ids, Error *err) {
     Loaded loaded;
     int *chunks = NULL;
@@ -38,8 +46,9 @@ static bool trace(const Args *args, const IdList *ids, Error *err) {
     o.chunks = chunks;
     bool ok = setup_load(args, LOAD_NOT, LOAD_NOT, &loaded, err);
     if (ok) {
+        double started = clock_seconds();
         ok = trace_write(loaded.model, &o, args_text(args, FLAG_OUT), &hash, err);
-        if (ok) report_verbose(&loaded, args, hash, 0, 0);
+        if (ok) report_verbose(&loaded, args, hash, count_steps(&o), clock_seconds() - started);
         loaded_close(&loaded);
     }
     mem_free(chunks);
