@@ -282,7 +282,7 @@ bool args_list(const Args *a, FlagId id, const char ***out, int *n, Error *err) 
     int count = a->values[id].count, found = 0;
     const char **list = NULL;
     if (count > 0 && !(list = mem_array((size_t)count, sizeof *list))) return error_memory(err, "the arguments");
-    for (int i = 0; i < a->n_items; i++)
+    for (int i = 0; i < a->n_items && found < count; i++)
         if (a->items[i].id == id) list[found++] = a->items[i].text;
     *out = list;
     *n = found;
