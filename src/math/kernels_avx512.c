@@ -1,11 +1,395 @@
-/* AVX-512 with VNNI: vpdpbusd is the dot product of quads. The kernels are in kernels_avx512_body.h. */
+/* AVX-512 with VNNI: one vector is the 16 lanes, and vpdpbusd takes quads of unsigned weights against broadcast quads
+ * of signed activations. A 16-bit activation is 256 * H + L: a group's H products are summed and shifted by 8, and L's
+ * added onto them, exactly. Few rows (decode) unpack codes in registers as they stream by; more rows unpack a tile once
+ * to bytes and run blocks of rows over it. Which of the two runs changes nothing but the time. */
 #if defined(__x86_64__)
 #include "math/kernel_table.h"
 
 #include "math/isa_begin_avx512vnni.h"
 
-#define dot_quads _mm512_dpbusd_epi32
-#include "math/kernels_avx512_body.h"
+#include "math/lanes_avx512.h"
+
+/* Accumulators are arrays: only a loop unrolled early lets the compiler keep them in registers. */
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
+/* A row's codes: all H bytes, then all L bytes (16 bits); or the bytes (8 bits). */
+static inline void codes_place(uint8_t *codes, const int16_t *x, int k, int n, int padded, int bits) {
+    for (int i = 0; i < n; i += 16) {
+        __m256i v = _mm256_loadu_si256((const void *)(x + i));
+        if (bits == 16) {
+            __m256i high =
+                _mm256_srai_epi16(_mm256_add_epi16(v, _mm256_set1_epi16(128)), 8); /* L = x - 256 H in -128..127 */
+            _mm_storeu_si128((void *)(codes + k + i), _mm256_cvtepi16_epi8(high));
+            _mm_storeu_si128((void *)(codes + padded + k + i), _mm256_cvtepi16_epi8(v));
+        } else
+            _mm_storeu_si128((void *)(codes + k + i), _mm256_cvtepi16_epi8(v));
+    }
+}
+
+#include "math/kernels_body.h"
+
+/* ---- tiles ---- */
+
+static inline __m512i line_load(const uint8_t *p) {
+    return _mm512_loadu_si512((const void *)p);
+}
+
+/* The 8 quads of a block of 32: see tile.h for the planes. */
+static inline __attribute__((always_inline)) void block_unpack(TileStorage storage, const uint8_t *p, __m512i q[8]) {
+    const __m512i m4 = _mm512_set1_epi8(15), m2 = _mm512_set1_epi8(3), m1 = _mm512_set1_epi8(1);
+    if (storage == TILE_8) {
+        for (int i = 0; i < 8; i++) q[i] = line_load(p + 64 * i);
+        return;
+    }
+    if (storage == TILE_2 || storage == TILE_3) {
+        for (int i = 0; i < 2; i++) {
+            __m512i line = line_load(p + 64 * i);
+            q[4 * i] = _mm512_and_si512(line, m2);
+            q[4 * i + 1] = _mm512_and_si512(_mm512_srli_epi16(line, 2), m2);
+            q[4 * i + 2] = _mm512_and_si512(_mm512_srli_epi16(line, 4), m2);
+            q[4 * i + 3] = _mm512_and_si512(_mm512_srli_epi16(line, 6), m2);
+        }
+    } else {
+        for (int i = 0; i < 4; i++) {
+            __m512i line = line_load(p + 64 * i);
+            q[2 * i] = _mm512_and_si512(line, m4);
+            q[2 * i + 1] = _mm512_and_si512(_mm512_srli_epi16(line, 4), m4);
+        }
+    }
+    if (storage == TILE_FP4) {
+        const __m512i table = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)tile_fp4_codes));
+        for (int i = 0; i < 8; i++) q[i] = _mm512_shuffle_epi8(table, q[i]);
+    }
+    if (storage == TILE_3 || storage == TILE_5) { /* one more bit, at 2 or at 4 */
+        int at = storage == TILE_3 ? 2 : 4;
+        __m512i line = line_load(p + (storage == TILE_3 ? 128 : 256)), bit = _mm512_slli_epi16(m1, (unsigned)at);
+        for (int i = 0; i < 8; i++) {
+            __m512i moved =
+                i < at ? _mm512_slli_epi16(line, (unsigned)(at - i)) : _mm512_srli_epi16(line, (unsigned)(i - at));
+            q[i] = _mm512_or_si512(q[i], _mm512_and_si512(moved, bit));
+        }
+    }
+    if (storage == TILE_6) { /* two more bits at 4 */
+        for (int i = 0; i < 2; i++) {
+            __m512i line = line_load(p + 256 + 64 * i), bits = _mm512_slli_epi16(m2, 4);
+            q[4 * i] = _mm512_or_si512(q[4 * i], _mm512_and_si512(_mm512_slli_epi16(line, 4), bits));
+            q[4 * i + 1] = _mm512_or_si512(q[4 * i + 1], _mm512_and_si512(_mm512_slli_epi16(line, 2), bits));
+            q[4 * i + 2] = _mm512_or_si512(q[4 * i + 2], _mm512_and_si512(line, bits));
+            q[4 * i + 3] = _mm512_or_si512(q[4 * i + 3], _mm512_and_si512(_mm512_srli_epi16(line, 2), bits));
+        }
+    }
+}
+
+/* Scale and bias of group g of a unit. */
+static inline void group_scales(const TileFormat *f, const uint8_t *unit, int g, __m512 *scale, __m512 *bias) {
+    const uint8_t *at = unit + f->unit_codes;
+    int parts = f->has_bias ? 2 : 1;
+    if (f->scale == TILE_SCALE_BF16) {
+        const uint8_t *p = at + g * parts * 32;
+        *scale = lf_bits(li_shl(li_load_u16(p), 16));
+        *bias = f->has_bias ? lf_bits(li_shl(li_load_u16(p + 32), 16)) : _mm512_setzero_ps();
+    } else if (f->scale == TILE_SCALE_F16) {
+        const uint8_t *p = at + g * parts * 32;
+        *scale = lf_load_f16(p);
+        *bias = f->has_bias ? lf_load_f16(p + 32) : _mm512_setzero_ps();
+    } else if (f->scale == TILE_SCALE_F32) {
+        const uint8_t *p = at + g * parts * 64;
+        *scale = lf_load_bytes(p);
+        *bias = f->has_bias ? lf_load_bytes(p + 64) : _mm512_setzero_ps();
+    } else {
+        const uint8_t *p = at + parts * 32 + g * parts * 16;
+        __m512i sub = f->signed_scales ? _mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)p)) : li_load_u8(p);
+        *scale = _mm512_mul_ps(lf_load_f16(at), lf_from_li(sub));
+        *bias = _mm512_setzero_ps();
+        if (f->has_bias) {
+            __m512 product = _mm512_mul_ps(lf_load_f16(at + 32), lf_from_li(li_load_u8(p + 16)));
+            *bias = lf_bits(_mm512_xor_si512(li_bits(product), li_set(INT32_MIN))); /* -(dmin * m), zero's sign too */
+        }
+    }
+}
+
+static inline int32_t quad_at(const uint8_t *p) {
+    int32_t v;
+    memcpy(&v, p, 4);
+    return v;
+}
+
+static inline void store_outputs(float *y, __m512 acc, int outputs) {
+    _mm512_mask_storeu_ps(y, outputs >= 16 ? 0xFFFF : (__mmask16)((1u << outputs) - 1), acc);
+}
+
+/* The end of a group: I is exact, then the two fused operations of the definition. */
+static inline __m512 group_add(__m512i dot, __m512 scale, __m512 bias, float a, float a_sum, bool has_bias,
+                               __m512 acc) {
+    acc = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), _mm512_mul_ps(_mm512_set1_ps(a), scale), acc);
+    return has_bias ? _mm512_fmadd_ps(bias, _mm512_set1_ps(a_sum), acc) : acc;
+}
+
+enum { STREAM_ROWS = 4, STREAM_MOST = 8 };
+
+/* The products of a block with one row: a row has `ways` accumulators for each half of a code, to hide the latency. */
+static inline __attribute__((always_inline)) void block_dot(const __m512i q[8], const uint8_t *xs, int padded, int bits,
+                                                            int ways, __m512i high[2], __m512i low[2]) {
+    UNROLL for (int i = 0; i < 8; i++) high[i % ways] =
+        _mm512_dpbusd_epi32(high[i % ways], q[i], li_set(quad_at(xs + 4 * i)));
+    if (bits == 8) return;
+    UNROLL for (int i = 0; i < 8; i++) low[i % ways] =
+        _mm512_dpbusd_epi32(low[i % ways], q[i], li_set(quad_at(xs + padded + 4 * i)));
+}
+
+/* One tile times `rows` rows, codes unpacked in registers, groups of at least a block. */
+static inline __attribute__((always_inline)) void tile_stream(const TileJob *job, TileStorage storage, int tile,
+                                                              int row, int rows) {
+    const TileFormat *f = job->format;
+    const QuantRows *x = job->x;
+    const uint8_t *unit = job->tiles + (size_t)tile * job->tile_bytes;
+    const int per_unit = f->unit / f->group, block_bytes = f->block_bytes, group = f->group, offset = f->offset,
+              padded = x->padded;
+    const bool has_bias = f->has_bias;
+    const int ways = rows <= 2 ? 2 : 1, bits = x->bits;
+    const size_t row_bytes = (size_t)padded * (size_t)bits / 8;
+    const uint8_t *codes = x->codes + (size_t)row * row_bytes;
+    __m512 acc[STREAM_ROWS];
+    UNROLL for (int r = 0; r < rows; r++) acc[r] = _mm512_setzero_ps();
+    for (int first = 0; first < x->n_groups; first += per_unit, unit += f->unit_bytes) {
+        int n = x->n_groups - first < per_unit ? x->n_groups - first : per_unit;
+        const uint8_t *block = unit;
+        for (int g = 0; g < n; g++) {
+            __m512i high[STREAM_ROWS][2], low[STREAM_ROWS][2];
+            UNROLL for (int r = 0; r < rows; r++) {
+                high[r][0] = high[r][1] = low[r][0] = low[r][1] = _mm512_setzero_si512();
+            }
+            for (int k = 0; k < group; k += TILE_BLOCK, block += block_bytes, codes += TILE_BLOCK) {
+                __m512i q[8];
+                block_unpack(storage, block, q);
+                UNROLL for (int r = 0; r < rows; r++)
+                    block_dot(q, codes + (size_t)r * row_bytes, padded, bits, ways, high[r], low[r]);
+            }
+            __m512 scale, bias;
+            group_scales(f, unit, g, &scale, &bias);
+            UNROLL for (int r = 0; r < rows; r++) {
+                size_t at = (size_t)(row + r) * (size_t)x->n_groups + (size_t)(first + g);
+                __m512i h = ways == 2 ? _mm512_add_epi32(high[r][0], high[r][1]) : high[r][0];
+                __m512i l = ways == 2 ? _mm512_add_epi32(low[r][0], low[r][1]) : low[r][0];
+                __m512i dot = bits == 16 ? _mm512_add_epi32(_mm512_slli_epi32(h, 8), l) : h;
+                if (offset) dot = _mm512_sub_epi32(dot, li_set(offset * x->sum[at]));
+                acc[r] = group_add(dot, scale, bias, x->a[at], x->a_sum[at], has_bias, acc[r]);
+            }
+        }
+    }
+    UNROLL for (int r = 0; r < rows; r++) store_outputs(job->y + (size_t)(row + r) * job->y_stride + tile * TILE_ROWS,
+                                                        acc[r], job->n_outputs - tile * TILE_ROWS);
+}
+
+/* The same for groups of 16: the halves of a block are two groups. One row at a time. */
+static inline __attribute__((always_inline)) void tile_stream_16(const TileJob *job, TileStorage storage, int tile,
+                                                                 int row) {
+    const TileFormat *f = job->format;
+    const QuantRows *x = job->x;
+    const uint8_t *unit = job->tiles + (size_t)tile * job->tile_bytes;
+    const int per_unit = f->unit / f->group, bits = x->bits;
+    const uint8_t *xs = x->codes + (size_t)row * (size_t)x->padded * (size_t)bits / 8;
+    const size_t at = (size_t)row * (size_t)x->n_groups;
+    __m512 acc = _mm512_setzero_ps();
+    for (int first = 0; first < x->n_groups; first += per_unit, unit += f->unit_bytes) {
+        int n = x->n_groups - first < per_unit ? x->n_groups - first : per_unit;
+        for (int g = 0; g < n; g += 2, xs += TILE_BLOCK) {
+            __m512i q[8], high[2], low[2];
+            block_unpack(storage, unit + g / 2 * f->block_bytes, q);
+            high[0] = high[1] = low[0] = low[1] = _mm512_setzero_si512();
+            UNROLL for (int i = 0; i < 8; i++) {
+                high[i / 4] = _mm512_dpbusd_epi32(high[i / 4], q[i], li_set(quad_at(xs + 4 * i)));
+                if (bits == 16)
+                    low[i / 4] = _mm512_dpbusd_epi32(low[i / 4], q[i], li_set(quad_at(xs + x->padded + 4 * i)));
+            }
+            UNROLL for (int half = 0; half < 2; half++) {
+                if (g + half >= n) break;
+                __m512 scale, bias;
+                size_t group = at + (size_t)(first + g + half);
+                group_scales(f, unit, g + half, &scale, &bias);
+                __m512i dot = bits == 16 ? _mm512_add_epi32(_mm512_slli_epi32(high[half], 8), low[half]) : high[half];
+                if (f->offset) dot = _mm512_sub_epi32(dot, li_set(f->offset * x->sum[group]));
+                acc = group_add(dot, scale, bias, x->a[group], x->a_sum[group], f->has_bias, acc);
+            }
+        }
+    }
+    store_outputs(job->y + (size_t)row * job->y_stride + tile * TILE_ROWS, acc, job->n_outputs - tile * TILE_ROWS);
+}
+
+/* Four rows at a time: a tile stays in the cache between them, and eight rows' accumulators would not fit the
+ * registers. */
+static inline __attribute__((always_inline)) void tile_stream_rows(const TileJob *job, TileStorage storage) {
+    int n = job->x->n_rows;
+    for (int tile = 0; tile < job->n_tiles; tile++) {
+        int row = 0;
+        if (job->format->group < TILE_BLOCK) {
+            for (; row < n; row++) tile_stream_16(job, storage, tile, row);
+            continue;
+        }
+        for (; n - row >= 4; row += 4) tile_stream(job, storage, tile, row, 4);
+        if (n - row >= 2) {
+            tile_stream(job, storage, tile, row, 2);
+            row += 2;
+        }
+        if (n - row == 1) tile_stream(job, storage, tile, row, 1);
+    }
+}
+
+#define EACH_STORAGE(call)                \
+    switch (storage) {                    \
+    case TILE_2: call(TILE_2); break;     \
+    case TILE_3: call(TILE_3); break;     \
+    case TILE_4: call(TILE_4); break;     \
+    case TILE_5: call(TILE_5); break;     \
+    case TILE_6: call(TILE_6); break;     \
+    case TILE_8: call(TILE_8); break;     \
+    case TILE_FP4: call(TILE_FP4); break; \
+    }
+
+static void tiles_stream(const TileJob *job) {
+    TileStorage storage = job->format->storage;
+#define STREAM(s) tile_stream_rows(job, s)
+    EACH_STORAGE(STREAM)
+}
+
+/* A tile as bytes and f32 scales, for many rows: quads [padded / 4][64], scale and bias [n_groups][16]. */
+typedef struct Panel {
+    uint8_t *quads;
+    float *scale, *bias;
+} Panel;
+
+static inline __attribute__((always_inline)) void panel_codes(const TileJob *job, TileStorage storage, int tile,
+                                                              uint8_t *quads) {
+    const TileFormat *f = job->format;
+    const uint8_t *unit = job->tiles + (size_t)tile * job->tile_bytes;
+    for (int k = 0; k < job->x->cols; k += f->unit, unit += f->unit_bytes)
+        for (int b = 0; b < f->unit / TILE_BLOCK; b++, quads += 512) {
+            __m512i q[8];
+            block_unpack(storage, unit + b * f->block_bytes, q);
+            for (int i = 0; i < 8; i++) _mm512_storeu_si512((void *)(quads + 64 * i), q[i]);
+        }
+}
+
+static void panel_unpack(const TileJob *job, int tile, const Panel *to) {
+    const TileFormat *f = job->format;
+    TileStorage storage = f->storage;
+#define CODES(s) panel_codes(job, s, tile, to->quads)
+    EACH_STORAGE(CODES)
+    const uint8_t *unit = job->tiles + (size_t)tile * job->tile_bytes;
+    int per_unit = f->unit / f->group;
+    for (int g = 0; g < job->x->n_groups; g++) {
+        __m512 scale, bias;
+        group_scales(f, unit + (size_t)(g / per_unit * f->unit_bytes), g % per_unit, &scale, &bias);
+        _mm512_storeu_ps(to->scale + g * 16, scale);
+        _mm512_storeu_ps(to->bias + g * 16, bias);
+    }
+}
+
+enum { PANEL_TILES = 2, PANEL_ROWS = 6 };
+
+/* `rows` rows by `tiles` tiles: integer and f32 accumulators stay in registers over all of K. */
+static inline __attribute__((always_inline)) void panel_block(const TileJob *job, const Panel *panels, int tile,
+                                                              int row, int rows, int tiles) {
+    const QuantRows *x = job->x;
+    const int bits = x->bits, quads = x->group / 4, offset = job->format->offset, has_bias = job->format->has_bias,
+              n_groups = x->n_groups;
+    const size_t row_bytes = (size_t)x->padded * (size_t)bits / 8;
+    const uint8_t *codes = x->codes + (size_t)row * row_bytes;
+    const uint8_t *w[PANEL_TILES];
+    for (int t = 0; t < tiles; t++) w[t] = panels[t].quads;
+    __m512 acc[PANEL_ROWS][PANEL_TILES];
+    for (int r = 0; r < rows; r++)
+        for (int t = 0; t < tiles; t++) acc[r][t] = _mm512_setzero_ps();
+    for (int g = 0; g < n_groups; g++, codes += x->group) {
+        __m512i dot[PANEL_ROWS][PANEL_TILES];
+        for (int r = 0; r < rows; r++)
+            for (int t = 0; t < tiles; t++) dot[r][t] = _mm512_setzero_si512();
+        for (int part = 0; part < bits / 8; part++) {
+            if (part)
+                for (int r = 0; r < rows; r++)
+                    for (int t = 0; t < tiles; t++) dot[r][t] = _mm512_slli_epi32(dot[r][t], 8);
+            const uint8_t *xs = codes + (part ? x->padded : 0);
+            for (int i = 0; i < quads; i++) {
+                __m512i q[PANEL_TILES];
+                for (int t = 0; t < tiles; t++) q[t] = line_load(w[t] + (size_t)(g * quads + i) * 64);
+                for (int r = 0; r < rows; r++) {
+                    __m512i v = li_set(quad_at(xs + (size_t)r * row_bytes + 4 * i));
+                    for (int t = 0; t < tiles; t++) dot[r][t] = _mm512_dpbusd_epi32(dot[r][t], q[t], v);
+                }
+            }
+        }
+        __m512 scale[PANEL_TILES], bias[PANEL_TILES];
+        for (int t = 0; t < tiles; t++) {
+            scale[t] = _mm512_loadu_ps(panels[t].scale + g * 16);
+            bias[t] = _mm512_loadu_ps(panels[t].bias + g * 16);
+        }
+        for (int r = 0; r < rows; r++) {
+            size_t at = (size_t)(row + r) * (size_t)n_groups + (size_t)g;
+            for (int t = 0; t < tiles; t++) {
+                if (offset) dot[r][t] = _mm512_sub_epi32(dot[r][t], li_set(offset * x->sum[at]));
+                acc[r][t] = group_add(dot[r][t], scale[t], bias[t], x->a[at], x->a_sum[at], has_bias, acc[r][t]);
+            }
+        }
+    }
+    for (int r = 0; r < rows; r++)
+        for (int t = 0; t < tiles; t++)
+            store_outputs(job->y + (size_t)(row + r) * job->y_stride + (tile + t) * TILE_ROWS, acc[r][t],
+                          job->n_outputs - (tile + t) * TILE_ROWS);
+}
+
+/* Blocks of nearly equal height, at most PANEL_ROWS: 8 rows are 4 and 4, since a block of 2 could not hide vpdpbusd's
+ * latency. */
+static inline __attribute__((always_inline)) void panel_rows(const TileJob *job, const Panel *panels, int tile,
+                                                             int tiles) {
+    int n = job->x->n_rows, n_blocks = (n + PANEL_ROWS - 1) / PANEL_ROWS, row = 0;
+    for (int b = 0; b < n_blocks; b++) {
+        int rows = (n - row + n_blocks - b - 1) / (n_blocks - b);
+        switch (rows) {
+        case 6: panel_block(job, panels, tile, row, 6, tiles); break;
+        case 5: panel_block(job, panels, tile, row, 5, tiles); break;
+        case 4: panel_block(job, panels, tile, row, 4, tiles); break;
+        case 3: panel_block(job, panels, tile, row, 3, tiles); break;
+        case 2: panel_block(job, panels, tile, row, 2, tiles); break;
+        case 1: panel_block(job, panels, tile, row, 1, tiles); break;
+        }
+        row += rows;
+    }
+}
+
+static void tiles_panel(const TileJob *job) {
+    Panel panels[PANEL_TILES];
+    size_t codes = (size_t)(job->x->padded) * TILE_ROWS, scales = (size_t)job->x->n_groups * TILE_ROWS;
+    uint8_t *p = job->scratch;
+    for (int t = 0; t < PANEL_TILES; t++) {
+        panels[t].quads = p;
+        panels[t].scale = (float *)(void *)(p + codes);
+        panels[t].bias = panels[t].scale + scales;
+        p += codes + scales * 2 * sizeof(float);
+    }
+    for (int tile = 0; tile < job->n_tiles; tile += PANEL_TILES) {
+        int tiles = job->n_tiles - tile < PANEL_TILES ? job->n_tiles - tile : PANEL_TILES;
+        for (int t = 0; t < tiles; t++) panel_unpack(job, tile + t, &panels[t]);
+        if (tiles == 2)
+            panel_rows(job, panels, tile, 2);
+        else
+            panel_rows(job, panels, tile, 1);
+    }
+}
+
+static bool streamed(const TileJob *job) {
+    return job->x->n_rows <= (job->format->group < TILE_BLOCK ? 2 : STREAM_MOST);
+}
+
+static void tile_rows(const TileJob *job) {
+    if (streamed(job))
+        tiles_stream(job);
+    else
+        tiles_panel(job);
+}
 
 static bool supported(void) {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&

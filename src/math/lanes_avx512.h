@@ -1,0 +1,67 @@
+/* The 16 lanes as one AVX-512 vector, for the two tables that use it. What each operation means: kernels_scalar.c.
+ *
+ * No include guard on purpose: included inside a target region. */
+#include <string.h>
+
+typedef __m512 lf;
+typedef __m512i li;
+
+enum { FLOAT_ROWS = 4, FLOAT_OUTS = 4, SCORE_QUERIES = 4, SCORE_TILES = 4, VALUE_QUERIES = 4, VALUE_LANES = 4 };
+
+#define lf_set _mm512_set1_ps
+#define lf_load _mm512_loadu_ps
+#define lf_store _mm512_storeu_ps
+#define lf_add _mm512_add_ps
+#define lf_sub _mm512_sub_ps
+#define lf_mul _mm512_mul_ps
+#define lf_div _mm512_div_ps
+#define lf_fma _mm512_fmadd_ps
+#define lf_min _mm512_min_ps
+#define lf_max _mm512_max_ps
+#define lf_bits _mm512_castsi512_ps
+#define lf_from_li _mm512_cvtepi32_ps
+#define li_bits _mm512_castps_si512
+#define li_set _mm512_set1_epi32
+#define li_add _mm512_add_epi32
+#define li_sub _mm512_sub_epi32
+#define li_and _mm512_and_si512
+#define li_max _mm512_max_epi32
+#define li_fold_max _mm512_reduce_max_epi32
+#define li_fold_add _mm512_reduce_add_epi32
+#define li_from_lf(a) _mm512_cvt_roundps_epi32(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
+#define lf_rint(a) _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
+#define li_shl(a, n) _mm512_slli_epi32(a, n)
+#define li_shr(a, n) _mm512_srli_epi32(a, n)
+#define li_sar1(a) _mm512_srai_epi32(a, 1)
+#define li_sar16(a) _mm512_srai_epi32(a, 16)
+
+static inline lf lf_load_bytes(const uint8_t *p) {
+    return _mm512_loadu_ps((const void *)p);
+}
+static inline lf lf_load_f16(const uint8_t *p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p));
+}
+static inline void lf_store_f16(int16_t *p, lf a) {
+    _mm256_storeu_si256((void *)p, _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+static inline li li_load_i16(const uint8_t *p) {
+    return _mm512_cvtepi16_epi32(_mm256_loadu_si256((const void *)p));
+}
+static inline li li_load_u16(const uint8_t *p) {
+    return _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)p));
+}
+static inline li li_load_u8(const uint8_t *p) {
+    return _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)p));
+}
+static inline void li_store_i16(int16_t *p, li a) {
+    _mm256_storeu_si256((void *)p, _mm512_cvtepi32_epi16(a));
+}
+static inline li li_select_equal(li a, li b, li yes, li no) {
+    return _mm512_mask_blend_epi32(_mm512_cmpeq_epi32_mask(a, b), no, yes);
+}
+static inline float lf_fold(lf a) {
+    __m256 b = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+    __m128 c = _mm_add_ps(_mm256_castps256_ps128(b), _mm256_extractf128_ps(b, 1));
+    c = _mm_add_ps(c, _mm_movehl_ps(c, c));
+    return _mm_cvtss_f32(_mm_add_ss(c, _mm_shuffle_ps(c, c, 1)));
+}
