@@ -143,4 +143,5 @@ clean:
 FORCE:
 .PHONY: all unit unit-list test fuzz fuzz-bin lint format format-list install clean FORCE
 .DELETE_ON_ERROR:
+.SECONDARY: $(SUPPORT_OBJ)
 -include $(LIB_OBJ:.o=.d) $(BUILD)/cli/main.d $(SUPPORT_OBJ:.o=.d) $(addsuffix .d,$(UNIT)) $(addsuffix .d,$(FUZZ_BIN))
