@@ -7,6 +7,7 @@ Token ids must equal those of that library, whose parts follow several Unicode v
 Rust's for white space, digits and lower case, older crates' for punctuation and normal forms. None of these tables can be
 imported, but all can be asked: this script asks, code point by code point, and writes down the answers.
 """
+import struct
 import sys
 import unicodedata
 
@@ -30,7 +31,7 @@ Old_Persian Old_Sogdian Old_South_Arabian Old_Turkic Old_Uyghur Oriya Osage Osma
 Phoenician Psalter_Pahlavi Rejang Runic Samaritan Saurashtra Sharada Shavian Siddham SignWriting Sinhala Sogdian Sora_Sompeng
 Soyombo Sundanese Sunuwar Syloti_Nagri Syriac Tagalog Tagbanwa Tai_Le Tai_Tham Tai_Viet Takri Tamil Tangsa Tangut Telugu Thaana
 Thai Tibetan Tifinagh Tirhuta Todhri Toto Tulu_Tigalari Ugaritic Vai Vithkuqi Wancho Warang_Citi Yezidi Yi Zanabazar_Square
-Sidetic Tolong_Siki Beria_Erfe""".split()
+Sidetic Tolong_Siki""".split()
 # properties and bracket classes of Oniguruma that are not unions of categories
 BINARY = """Alphabetic Uppercase Lowercase White_Space Emoji Emoji_Presentation Emoji_Modifier Emoji_Modifier_Base Emoji_Component
 Extended_Pictographic Ideographic""".split()
@@ -244,6 +245,43 @@ def normal_forms():
     print(f"const size_t unicode_compose_count = {len(pairs)};\n")
 
 
+def charsmap(key):
+    """A SentencePiece character map that takes the one key to X: a double array whose k-th node lies at 256 * (k + 1)."""
+    units = [0] * (256 * (len(key) + 2))
+    place = 0
+    for i, byte in enumerate(key):
+        base = 256 * (i + 1)
+        units[place] |= (place ^ base) << 10
+        place = base ^ byte
+        units[place] = byte
+    leaf = 256 * (len(key) + 1)
+    units[place] |= (place ^ leaf) << 10 | 1 << 8
+    units[leaf] = 1 << 31
+    return struct.pack(f"<I{len(units)}I", 4 * len(units), *units) + b"X\0"
+
+
+def graphemes():
+    """The reference replaces a short cluster whole when it begins with a key: so a key tells whether the next character
+    joined it. Where a cluster has six bytes or more it does not matter what joins, and is not asked."""
+    after_a = N.Precompiled(charsmap(b"a"))
+    extend = {c for c in CODES if c > 0x1F and after_a.normalize_str("a" + chr(c)) == "X"}
+    prepend, control = set(), set()
+    for c in CODES:
+        kind = unicodedata.category(chr(c))
+        if c in extend or c < 0x300 or (kind in ("Lo", "Cn") and c >= 0x2E80 and c < 0x10000) or c >= 0x16000 and kind in ("Lo", "Co"):
+            continue
+        if c >= 0x20000 and not 0xE0000 <= c < 0xE2000:
+            continue
+        f = N.Precompiled(charsmap(chr(c).encode())).normalize_str
+        if f(chr(c) + "a") == "X":
+            prepend.add(c)
+        elif c < 0x10000 and f(chr(c) + "\u0301") != "X":
+            control.add(c)
+    emit_set("unicode_grapheme_extend", extend)
+    emit_set("unicode_grapheme_prepend", prepend)
+    emit_set("unicode_grapheme_control", control)
+
+
 def unicode_scripts():
     f = P.UnicodeScripts().pre_tokenize_str
     # a blank belongs to any script; find all code points like it first
@@ -272,7 +310,7 @@ def main():
     print("// clang-format off")
     print('#include "text/unicode.h"\n')
     print(f'const char unicode_tables_source[] = "tokenizers {tokenizers.__version__}";\n')
-    for part in (pattern_shorthands, categories, named_sets, folds, rust_classes, lower, normal_forms, unicode_scripts, scripts):
+    for part in (pattern_shorthands, categories, named_sets, folds, rust_classes, lower, graphemes, normal_forms, unicode_scripts, scripts):
         print(part.__name__, file=sys.stderr, flush=True)
         part()
 

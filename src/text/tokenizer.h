@@ -14,7 +14,8 @@ typedef struct IdList {
     size_t n, capacity;
 } IdList;
 bool id_list_push(IdList *list, int32_t id); /* false when out of memory */
-void id_list_clear(IdList *list);
+bool id_list_append(IdList *list, const int32_t *ids, size_t n);
+void id_list_clear(IdList *list); /* frees */
 
 enum {
     ENCODE_SPECIAL = 1, /* add what the post-processor adds */
@@ -26,7 +27,8 @@ Tokenizer *tokenizer_load(const char *folder, Error *err);
 Tokenizer *tokenizer_parse(const char *json, size_t n, const char *config, size_t n_config, Error *err);
 void tokenizer_free(Tokenizer *t);
 
-/* Appends ids. The text must be valid UTF-8: an error gives the offset of the first bad byte. Safe from several threads. */
+/* Appends ids. The text must be valid UTF-8: an error gives the offset of the first bad byte. Safe from several
+ * threads. */
 bool tokenizer_encode(const Tokenizer *t, const char *text, size_t n, unsigned flags, IdList *out, Error *err);
 
 /* The number of ids, added tokens included: 1 + the largest id. */

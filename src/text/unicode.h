@@ -95,6 +95,12 @@ extern const UnicodeSet unicode_bert_mark;    /* what BertNormalizer's strip_acc
 extern const UnicodeMap unicode_lower;
 extern const UnicodeRuns unicode_scripts_pretokenizer; /* UnicodeScripts: 0 joins anything */
 
+/* Grapheme clusters (the unicode-segmentation crate). */
+extern const UnicodeSet unicode_grapheme_extend;  /* joins what stands before it; the zero width joiner is one */
+extern const UnicodeSet unicode_grapheme_prepend; /* what follows joins it */
+extern const UnicodeSet unicode_grapheme_control; /* nothing joins it */
+extern const UnicodeSet unicode_property_extended_pictographic;
+
 /* Normal forms. Hangul syllables are computed, not listed. */
 extern const UnicodeRuns unicode_combining;
 extern const UnicodeMap unicode_canonical;     /* NFD of one character */

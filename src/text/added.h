@@ -1,0 +1,54 @@
+/* Added tokens: texts that are cut out before anything else looks at the input. */
+#ifndef LOCKSTEP_TEXT_ADDED_H
+#define LOCKSTEP_TEXT_ADDED_H
+
+#include "base/json.h"
+#include "text/normalize.h"
+#include "text/pieces.h"
+#include "text/vocab.h"
+
+typedef struct AddedToken {
+    char *content;
+    uint32_t length;
+    int32_t id;
+    bool single_word, lstrip, rstrip, normalized, special;
+} AddedToken;
+
+typedef struct AddedPattern {
+    char *text;
+    uint32_t length;
+    uint32_t token; /* index */
+    uint32_t order; /* of two equal patterns the lower one counts */
+} AddedPattern;
+
+/* Patterns sorted by bytes: the longest that stands at a place is found by narrowing a range, byte by byte. */
+typedef struct AddedMatcher {
+    AddedPattern *patterns;
+    uint32_t n;
+    uint32_t first[257]; /* where the patterns with that first byte begin */
+} AddedMatcher;
+
+typedef struct AddedTokens {
+    AddedToken *tokens; /* in the order they were added */
+    uint32_t n, capacity;
+    uint32_t *slots;              /* hash of content to 1 + index */
+    uint32_t n_slots, id_end;     /* id_end: 1 + the largest id */
+    uint32_t *by_id;              /* 1 + index, from prepare on */
+    AddedMatcher raw, normalized; /* matched before and after the normalizer */
+} AddedTokens;
+
+/* Adds one; its id is the one its text has in the vocabulary or among the added, else the next free one. */
+bool added_add(AddedTokens *a, const Vocab *vocab, AddedToken token, Error *err);
+/* tokenizer.json's "added_tokens". */
+bool added_load(AddedTokens *a, const JsonValue *list, const Vocab *vocab, Error *err);
+/* After the last one was added. */
+bool added_prepare(AddedTokens *a, const Normalizer *normalizer, NormalizeScratch *scratch, Error *err);
+void added_clear(AddedTokens *a);
+
+const AddedToken *added_find(const AddedTokens *a, const char *text, size_t n);
+const AddedToken *added_by_id(const AddedTokens *a, int32_t id);
+/* Appends the pieces of text[0..n), which lies at `base` in out's text: ids where tokens match, text between them. */
+bool added_split(const AddedTokens *a, const AddedMatcher *m, const char *text, size_t n, size_t base, bool at_origin,
+                 Pieces *out);
+
+#endif

@@ -1,0 +1,54 @@
+/* Byte-pair encoding of one piece of text, as tokenizer.json's model BPE has it. */
+#ifndef LOCKSTEP_TEXT_BPE_H
+#define LOCKSTEP_TEXT_BPE_H
+
+#include "base/json.h"
+#include "text/merge_queue.h"
+#include "text/tokenizer.h"
+#include "text/vocab.h"
+
+typedef struct Merge {
+    uint64_t pair; /* left id << 32 | right id; UINT64_MAX: free */
+    uint32_t rank;
+    int32_t id;
+} Merge;
+
+enum { BPE_DIRECT = 1024 };
+
+typedef struct Bpe {
+    const Vocab *vocab;
+    Merge *merges; /* open-addressed */
+    uint64_t mask;
+    int32_t unknown;       /* -1: none; -2: named, but not in the vocabulary */
+    char *unknown_token;   /* NULL: none */
+    char *prefix, *suffix; /* of pieces inside a word, of a word's last piece; NULL: none */
+    bool fuse_unknown, byte_fallback, ignore_merges;
+    int32_t byte_ids[256];      /* of <0x00>..<0xFF>; -1: absent */
+    int32_t direct[BPE_DIRECT]; /* ids of single characters below that; -1: absent */
+} Bpe;
+
+typedef struct CachedWord {
+    uint32_t hash;
+    uint32_t text, length; /* in `cached_text` */
+    uint32_t ids, n_ids;   /* in `cached_ids`; n_ids + 1 is stored, 0: free */
+} CachedWord;
+
+/* What encoding needs beside the model; one per call. All zero is a valid start. */
+typedef struct BpeScratch {
+    IdList symbols;
+    int32_t *previous, *next; /* positions, for long pieces */
+    size_t links_capacity;
+    MergeQueue queue;
+    Buffer text, cached_text;
+    IdList cached_ids;
+    CachedWord *cache;
+    size_t cache_size, n_cached;
+} BpeScratch;
+
+/* `model` is the JSON object; vocab must outlive the result. */
+bool bpe_load(Bpe *b, const JsonValue *model, const Vocab *vocab, Error *err);
+void bpe_clear(Bpe *b);
+bool bpe_encode(const Bpe *b, BpeScratch *scratch, const char *text, size_t n, IdList *out, Error *err);
+void bpe_scratch_clear(BpeScratch *scratch);
+
+#endif

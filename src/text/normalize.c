@@ -1,0 +1,289 @@
+/* Every step reads one buffer and writes another; the two change places after it. */
+#include "text/normalize.h"
+#include "base/memory.h"
+#include "base/utf8.h"
+#include "text/bytelevel.h"
+#include "text/component.h"
+#include "text/unicode.h"
+
+#include <string.h>
+
+/* ---- loading ---- */
+
+static bool load_content(NormalizerStep *s, const JsonValue *v, const char *key, Error *err) {
+    const JsonValue *text = component_text(v, key, err);
+    if (!text) return false;
+    s->content = mem_string(text->text, text->length);
+    s->content_length = text->length;
+    return s->content || error_memory(err, "the normalizer");
+}
+
+static bool load_bert(NormalizerStep *s, const JsonValue *v, Error *err) {
+    s->clean = s->chinese = s->lowercase = true;
+    if (!component_bool(v, "clean_text", &s->clean, err) ||
+        !component_bool(v, "handle_chinese_chars", &s->chinese, err) ||
+        !component_bool(v, "lowercase", &s->lowercase, err)) {
+        return false;
+    }
+    s->strip_accents = s->lowercase; /* unless it says otherwise */
+    return component_bool(v, "strip_accents", &s->strip_accents, err);
+}
+
+static bool load_step(NormalizerStep *s, const JsonValue *v, Error *err) {
+    const JsonValue *map;
+    switch (s->kind) {
+    case NORMALIZE_STRIP:
+        s->left = s->right = true;
+        return component_bool(v, "strip_left", &s->left, err) && component_bool(v, "strip_right", &s->right, err);
+    case NORMALIZE_BERT: return load_bert(s, v, err);
+    case NORMALIZE_PREPEND: return load_content(s, v, "prepend", err);
+    case NORMALIZE_REPLACE:
+        s->pattern = component_pattern(v, err);
+        return s->pattern && load_content(s, v, "content", err);
+    case NORMALIZE_PRECOMPILED:
+        map = json_get_set(v, "precompiled_charsmap");
+        if (!map) return true;
+        if (map->type != JSON_STRING) return error_set(err, "\"precompiled_charsmap\" is not a string");
+        return charsmap_load(&s->charsmap, map->text, map->length, err);
+    default: return true;
+    }
+}
+
+static void step_clear(NormalizerStep *s) {
+    pattern_free(s->pattern);
+    mem_free(s->content);
+    charsmap_clear(&s->charsmap);
+}
+
+static bool add_step(Normalizer *p, NormalizerStep step) {
+    NormalizerStep *steps = mem_resize(p->steps, p->n + 1, sizeof *steps);
+    if (!steps) return false;
+    p->steps = steps;
+    steps[p->n++] = step;
+    return true;
+}
+
+static bool load_component(Normalizer *p, const JsonValue *v, Error *err) {
+    static const struct {
+        const char *name;
+        NormalizerKind kind;
+        NormalForm form;
+    } kinds[] = {
+        {"NFC", NORMALIZE_FORM, {false, true}},
+        {"NFD", NORMALIZE_FORM, {false, false}},
+        {"NFKC", NORMALIZE_FORM, {true, true}},
+        {"NFKD", NORMALIZE_FORM, {true, false}},
+        {"Lowercase", NORMALIZE_LOWERCASE, {0}},
+        {"Strip", NORMALIZE_STRIP, {0}},
+        {"StripAccents", NORMALIZE_STRIP_ACCENTS, {0}},
+        {"BertNormalizer", NORMALIZE_BERT, {0}},
+        {"Replace", NORMALIZE_REPLACE, {0}},
+        {"Prepend", NORMALIZE_PREPEND, {0}},
+        {"Precompiled", NORMALIZE_PRECOMPILED, {0}},
+        {"Nmt", NORMALIZE_NMT, {0}},
+        {"ByteLevel", NORMALIZE_BYTE_LEVEL, {0}},
+    };
+    const char *type = component_type(v, "a normalizer", err);
+    if (!type) return false;
+    if (strcmp(type, "Sequence") == 0) {
+        const JsonValue *list = json_get(v, "normalizers");
+        if (!list || list->type != JSON_ARRAY) return error_set(err, "Sequence without \"normalizers\"");
+        for (uint32_t i = 0; i < list->length; i++) {
+            if (!load_component(p, &list->items[i], err)) return false;
+        }
+        return true;
+    }
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (strcmp(type, kinds[i].name) != 0) continue;
+        NormalizerStep step = {.kind = kinds[i].kind, .form = kinds[i].form};
+        bool ok = load_step(&step, v, err) || error_prefix(err, "%s", type);
+        if (ok && !add_step(p, step)) ok = error_memory(err, "the normalizer");
+        if (!ok) step_clear(&step);
+        return ok;
+    }
+    return component_unknown("normalizer", type, err);
+}
+
+bool normalizer_load(Normalizer *p, const JsonValue *v, Error *err) {
+    *p = (Normalizer){0};
+    if (!v || v->type == JSON_NULL) return true;
+    if (load_component(p, v, err)) return true;
+    normalizer_clear(p);
+    return error_prefix(err, "normalizer");
+}
+
+void normalizer_clear(Normalizer *p) {
+    for (size_t i = 0; i < p->n; i++) step_clear(&p->steps[i]);
+    mem_free(p->steps);
+    *p = (Normalizer){0};
+}
+
+bool normalizer_is_byte_level(const Normalizer *p) {
+    for (size_t i = 0; i < p->n; i++) {
+        if (p->steps[i].kind == NORMALIZE_BYTE_LEVEL) return true;
+    }
+    return false;
+}
+
+/* ---- character by character ---- */
+
+static void put_code(Buffer *out, uint32_t code) {
+    char bytes[4];
+    buffer_append(out, bytes, (size_t)utf8_encode(code, bytes));
+}
+
+static void put_lower(Buffer *out, uint32_t code) {
+    size_t n = 0;
+    const uint32_t *lower = unicode_map(&unicode_lower, code, &n);
+    if (!lower) put_code(out, code);
+    for (size_t i = 0; i < n; i++) put_code(out, lower[i]);
+}
+
+static void put_unless_mark(Buffer *out, uint32_t code) {
+    if (code < 0x300 || !unicode_in(&unicode_mark, code)) put_code(out, code);
+}
+
+static void put_unless_bert_mark(Buffer *out, uint32_t code) {
+    if (code < 0x300 || !unicode_in(&unicode_bert_mark, code)) put_code(out, code);
+}
+
+static void put_clean(Buffer *out, uint32_t code) {
+    if (unicode_in(&unicode_bert_control, code)) return;
+    put_code(out, unicode_in(&unicode_bert_space, code) ? ' ' : code);
+}
+
+/* The ranges that BERT calls Chinese; those of the reference, one of them odd. */
+static bool is_chinese(uint32_t c) {
+    return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) || (c >= 0x20000 && c <= 0x2A6DF) ||
+           (c >= 0x2A700 && c <= 0x2B73F) || (c >= 0x2B740 && c <= 0x2B81F) || (c >= 0x2B920 && c <= 0x2CEAF) ||
+           (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
+}
+
+static void put_spaced_chinese(Buffer *out, uint32_t code) {
+    bool spaced = is_chinese(code);
+    if (spaced) buffer_byte(out, ' ');
+    put_code(out, code);
+    if (spaced) buffer_byte(out, ' ');
+}
+
+/* SentencePiece's nmt rules. */
+static void put_nmt(Buffer *out, uint32_t c) {
+    bool drop = (c >= 1 && c <= 8) || c == 0xB || (c >= 0xE && c <= 0x1F) || c == 0x7F || c == 0x8F || c == 0x9F;
+    bool blank = c == 9 || c == 0xA || c == 0xC || c == 0xD || c == 0x1680 || (c >= 0x200B && c <= 0x200F) ||
+                 c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xFEFF || c == 0xFFFD;
+    if (!drop) put_code(out, blank ? ' ' : c);
+}
+
+static void each_character(const Buffer *text, Buffer *out, void (*put)(Buffer *, uint32_t)) {
+    for (size_t i = 0; i < text->length;) {
+        uint32_t code = 0xFFFD;
+        int n = utf8_decode(text->data + i, text->length - i, &code);
+        put(out, code);
+        i += n ? (size_t)n : 1;
+    }
+}
+
+/* ---- steps ---- */
+
+static void strip(const NormalizerStep *s, const Buffer *text, Buffer *out) {
+    size_t start = 0, end = 0; /* end: behind the last character that is not white space */
+    bool seen = false;
+    for (size_t i = 0; i < text->length;) {
+        uint32_t code = 0xFFFD;
+        int n = utf8_decode(text->data + i, text->length - i, &code);
+        size_t next = i + (n ? (size_t)n : 1);
+        if (!unicode_in(&unicode_space, code)) {
+            if (!seen) start = i;
+            seen = true;
+            end = next;
+        }
+        i = next;
+    }
+    if (!seen && (s->left || s->right)) return;
+    if (!s->left) start = 0;
+    if (!s->right) end = text->length;
+    buffer_append(out, text->data + start, end - start);
+}
+
+static bool replace(const NormalizerStep *s, NormalizeScratch *scratch, const Buffer *text, Buffer *out, Error *err) {
+    if (!pattern_spans(s->pattern, &scratch->pattern, text->data, text->length, &scratch->spans, err)) return false;
+    size_t start = 0;
+    for (size_t i = 0; i < scratch->spans.n; i++) {
+        Span span = scratch->spans.items[i];
+        if (span.match)
+            buffer_append(out, s->content, s->content_length);
+        else
+            buffer_append(out, text->data + start, span.end - start);
+        start = span.end;
+    }
+    return true;
+}
+
+static void swap_buffers(Buffer *a, Buffer *b) {
+    Buffer t = *a;
+    *a = *b;
+    *b = t;
+    buffer_reset(b);
+}
+
+static bool bert(const NormalizerStep *s, NormalizeScratch *scratch, Buffer *text, Buffer *out) {
+    void (*const parts[])(Buffer *, uint32_t) = {s->clean ? put_clean : NULL, s->chinese ? put_spaced_chinese : NULL};
+    for (int i = 0; i < 2; i++) {
+        if (!parts[i]) continue;
+        each_character(text, out, parts[i]);
+        swap_buffers(text, out);
+    }
+    if (s->strip_accents) {
+        if (!normal_form((NormalForm){false, false}, buffer_string(text), text->length, &scratch->codes, out))
+            return false;
+        swap_buffers(text, out);
+        each_character(text, out, put_unless_bert_mark);
+        swap_buffers(text, out);
+    }
+    if (s->lowercase) {
+        each_character(text, out, put_lower);
+    } else {
+        buffer_append(out, text->data, text->length);
+    }
+    return true;
+}
+
+static bool run_step(const NormalizerStep *s, NormalizeScratch *scratch, Buffer *text, Buffer *out, Error *err) {
+    switch (s->kind) {
+    case NORMALIZE_FORM:
+        return normal_form(s->form, text->data, text->length, &scratch->codes, out) || error_memory(err, "normalizing");
+    case NORMALIZE_LOWERCASE: each_character(text, out, put_lower); return true;
+    case NORMALIZE_STRIP: strip(s, text, out); return true;
+    case NORMALIZE_STRIP_ACCENTS: each_character(text, out, put_unless_mark); return true;
+    case NORMALIZE_BERT: return bert(s, scratch, text, out) || error_memory(err, "normalizing");
+    case NORMALIZE_REPLACE: return replace(s, scratch, text, out, err);
+    case NORMALIZE_PREPEND:
+        buffer_append(out, s->content, s->content_length);
+        buffer_append(out, text->data, text->length);
+        return true;
+    case NORMALIZE_PRECOMPILED: charsmap_apply(&s->charsmap, text->data, text->length, out); return true;
+    case NORMALIZE_NMT: each_character(text, out, put_nmt); return true;
+    case NORMALIZE_BYTE_LEVEL: bytelevel_append(out, text->data, text->length); return true;
+    }
+    return true;
+}
+
+bool normalize(const Normalizer *p, NormalizeScratch *scratch, Buffer *text, Error *err) {
+    for (size_t i = 0; i < p->n; i++) {
+        if (text->length == 0) return true; /* no step makes something of nothing */
+        Buffer *out = &scratch->other;
+        buffer_reset(out);
+        if (!run_step(&p->steps[i], scratch, text, out, err)) return false;
+        if (out->failed || text->failed) return error_memory(err, "normalizing");
+        swap_buffers(text, out);
+    }
+    return true;
+}
+
+void normalize_scratch_clear(NormalizeScratch *scratch) {
+    pattern_scratch_clear(&scratch->pattern);
+    span_clear(&scratch->spans);
+    code_list_clear(&scratch->codes);
+    buffer_clear(&scratch->other);
+    *scratch = (NormalizeScratch){0};
+}

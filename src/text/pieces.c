@@ -1,0 +1,27 @@
+/* The list behind pieces.h. */
+#include "text/pieces.h"
+#include "base/memory.h"
+
+void pieces_reset(Pieces *p) {
+    buffer_reset(&p->text);
+    p->n = 0;
+}
+
+void pieces_clear(Pieces *p) {
+    buffer_clear(&p->text);
+    mem_free(p->items);
+    *p = (Pieces){0};
+}
+
+bool pieces_add(Pieces *p, Piece piece) {
+    if (piece.id < 0 && piece.length == 0) return true;
+    if (p->n == p->capacity) {
+        size_t capacity = p->capacity ? p->capacity * 2 : 64;
+        Piece *items = mem_resize(p->items, capacity, sizeof *items);
+        if (!items) return false;
+        p->items = items;
+        p->capacity = capacity;
+    }
+    p->items[p->n++] = piece;
+    return true;
+}

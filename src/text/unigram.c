@@ -1,0 +1,217 @@
+/* One pass forward over the offsets (each knows the best way to reach it), one back along the best ways. Scores are
+ * added in text order as doubles and ties keep the earlier found way, exactly as in the reference. */
+#include "text/unigram.h"
+#include "base/memory.h"
+#include "text/component.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const double UNKNOWN_PENALTY = 10.0;
+
+/* ---- the trie ---- */
+
+typedef struct Sorted {
+    const char *text;
+    uint32_t length;
+    int32_t id;
+} Sorted;
+
+typedef struct Range {
+    size_t low, high; /* of the sorted tokens below a node */
+    uint32_t depth;
+} Range;
+
+static int compare_sorted(const void *x, const void *y) {
+    const Sorted *a = x, *b = y;
+    uint32_t n = a->length < b->length ? a->length : b->length;
+    int order = memcmp(a->text, b->text, n);
+    if (order) return order;
+    if (a->length != b->length) return a->length < b->length ? -1 : 1;
+    return (a->id > b->id) - (a->id < b->id);
+}
+
+/* Appends the children of node `at`, whose tokens are `range`. */
+static void add_children(Unigram *u, Range *ranges, size_t at, const Sorted *tokens) {
+    Range range = ranges[at];
+    TrieNode *node = &u->nodes[at];
+    while (range.low < range.high &&
+           tokens[range.low].length == range.depth) { /* ends here; of equal ones the last counts */
+        node->id = tokens[range.low++].id;
+    }
+    node->children = (uint32_t)u->n_nodes;
+    while (range.low < range.high) {
+        unsigned char byte = (unsigned char)tokens[range.low].text[range.depth];
+        size_t end = range.low;
+        while (end < range.high && (unsigned char)tokens[end].text[range.depth] == byte) end++;
+        ranges[u->n_nodes] = (Range){range.low, end, range.depth + 1};
+        u->nodes[u->n_nodes++] = (TrieNode){.byte = byte, .id = -1};
+        node->n_children++;
+        range.low = end;
+    }
+}
+
+static bool build_trie(Unigram *u, const Vocab *vocab, Error *err) {
+    size_t n = (size_t)vocab->count, bytes = 1;
+    Sorted *tokens = mem_array(n, sizeof *tokens);
+    for (size_t i = 0; tokens && i < n; i++) {
+        const VocabToken *t = &vocab->tokens[i];
+        tokens[i] = (Sorted){vocab->bytes + t->start, t->length, t->id};
+        bytes += t->length;
+    }
+    u->nodes = mem_array(bytes, sizeof *u->nodes);
+    Range *ranges = mem_array(bytes, sizeof *ranges);
+    bool ok = tokens && u->nodes && ranges;
+    if (ok) {
+        qsort(tokens, n, sizeof *tokens, compare_sorted);
+        size_t first = 0;
+        while (first < n && tokens[first].length == 0) first++; /* an empty token never matches */
+        ranges[0] = (Range){first, n, 0};
+        u->nodes[u->n_nodes++] = (TrieNode){.id = -1};
+        for (size_t i = 0; i < u->n_nodes; i++) add_children(u, ranges, i, tokens);
+    }
+    mem_free(tokens);
+    mem_free(ranges);
+    return ok || error_memory(err, "the vocabulary");
+}
+
+static const TrieNode *child_of(const Unigram *u, const TrieNode *node, unsigned char byte) {
+    const TrieNode *children = u->nodes + node->children;
+    uint32_t low = 0, high = node->n_children;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (children[middle].byte < byte)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < node->n_children && children[low].byte == byte ? &children[low] : NULL;
+}
+
+/* ---- loading ---- */
+
+static bool load_scores(Unigram *u, const JsonValue *list, Error *err) {
+    double least = 1.0 / 0.0;
+    u->scores = mem_array(list->length, sizeof *u->scores);
+    if (!u->scores) return error_memory(err, "the vocabulary");
+    for (uint32_t i = 0; i < list->length; i++) {
+        if (!json_number(json_item(&list->items[i], 1), &u->scores[i]))
+            return error_set(err, "model.vocab[%u] has no score", i);
+        if (u->scores[i] < least) least = u->scores[i];
+    }
+    u->unknown_score = least - UNKNOWN_PENALTY;
+    return true;
+}
+
+bool unigram_load(Unigram *u, const JsonValue *model, const Vocab *vocab, Error *err) {
+    *u = (Unigram){.vocab = vocab, .unknown = -1};
+    const JsonValue *list = json_get(model, "vocab"), *unknown = json_get_set(model, "unk_id");
+    int64_t id = -1;
+    bool ok = load_scores(u, list, err) && component_bool(model, "byte_fallback", &u->byte_fallback, err);
+    if (ok && unknown && (!json_int(unknown, &id) || id < 0 || id >= list->length))
+        ok = error_set(err, "model.unk_id is not an id");
+    ok = ok && build_trie(u, vocab, err);
+    if (!ok) {
+        unigram_clear(u);
+        return false;
+    }
+    u->unknown = (int32_t)id;
+    for (int i = 0; i < 256; i++) {
+        static const char digits[] = "0123456789ABCDEF";
+        char token[6] = {'<', '0', 'x', digits[i >> 4], digits[i & 15], '>'};
+        u->byte_ids[i] = vocab_find(vocab, token, 6);
+    }
+    return true;
+}
+
+void unigram_clear(Unigram *u) {
+    mem_free(u->scores);
+    mem_free(u->nodes);
+    *u = (Unigram){0};
+}
+
+/* ---- encoding ---- */
+
+static void offer(UnigramStep *steps, size_t end, double score, int32_t id, size_t length) {
+    UnigramStep *step = &steps[end];
+    if (step->length == 0 || score > step->score) *step = (UnigramStep){score, id, (uint32_t)length};
+}
+
+static size_t character_length(unsigned char lead) {
+    return lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+}
+
+static bool go_forward(const Unigram *u, UnigramStep *steps, const char *text, size_t n, Error *err) {
+    for (size_t i = 0; i < n;) {
+        size_t character = character_length((unsigned char)text[i]);
+        bool single = false;
+        const TrieNode *node = u->nodes;
+        for (size_t k = i; k < n && (node = child_of(u, node, (unsigned char)text[k])) != NULL; k++) {
+            if (node->id < 0) continue;
+            offer(steps, k + 1, steps[i].score + u->scores[node->id], node->id, k + 1 - i);
+            single |= k + 1 - i == character;
+        }
+        if (!single) {
+            double score = steps[i].score + u->unknown_score;
+            const UnigramStep *step = &steps[i + character];
+            bool better = step->length == 0 || score > step->score;
+            if (better && u->unknown < 0) return error_set(err, "a character is no token, and the model has no unk_id");
+            offer(steps, i + character, score, u->unknown, character);
+        }
+        i += character;
+    }
+    return true;
+}
+
+/* The ids of a run of unknown characters, last first: the run as one token, its bytes, or the unknown token. */
+static bool put_unknown(const Unigram *u, IdList *reversed, const char *text, size_t n) {
+    int32_t id = vocab_find(u->vocab, text, n);
+    size_t known = 0;
+    if (id < 0 && u->byte_fallback) {
+        while (known < n && u->byte_ids[(unsigned char)text[known]] >= 0) known++;
+    }
+    if (known < n || id >= 0) return id_list_push(reversed, id >= 0 ? id : u->unknown);
+    for (size_t i = n; i-- > 0;) {
+        if (!id_list_push(reversed, u->byte_ids[(unsigned char)text[i]])) return false;
+    }
+    return true;
+}
+
+static bool go_back(const Unigram *u, const UnigramStep *steps, const char *text, size_t n, IdList *reversed) {
+    for (size_t end = n; end > 0;) {
+        size_t start = end - steps[end].length;
+        if (steps[end].id != u->unknown || u->unknown < 0) {
+            if (!id_list_push(reversed, vocab_find(u->vocab, text + start, end - start))) return false;
+            end = start;
+            continue;
+        }
+        while (start > 0 && steps[start].id == u->unknown) start -= steps[start].length;
+        if (!put_unknown(u, reversed, text + start, end - start)) return false;
+        end = start;
+    }
+    return true;
+}
+
+bool unigram_encode(const Unigram *u, UnigramScratch *s, const char *text, size_t n, IdList *out, Error *err) {
+    if (n == 0) return true;
+    if (n >= s->capacity) {
+        UnigramStep *steps = mem_resize(s->steps, n + 1, sizeof *steps);
+        if (!steps) return error_memory(err, "ids");
+        s->steps = steps;
+        s->capacity = n + 1;
+    }
+    memset(s->steps, 0, (n + 1) * sizeof *s->steps);
+    s->reversed.n = 0;
+    if (!go_forward(u, s->steps, text, n, err)) return false;
+    if (!go_back(u, s->steps, text, n, &s->reversed)) return error_memory(err, "ids");
+    for (size_t i = s->reversed.n; i-- > 0;) {
+        if (!id_list_push(out, s->reversed.ids[i])) return error_memory(err, "ids");
+    }
+    return true;
+}
+
+void unigram_scratch_clear(UnigramScratch *s) {
+    mem_free(s->steps);
+    id_list_clear(&s->reversed);
+    *s = (UnigramScratch){0};
+}
