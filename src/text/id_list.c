@@ -1,4 +1,4 @@
-/* Ids that grow. */
+/* A growing list of ids: what encoding gives and decoding takes. One file, because every model file appends to one. */
 #include "text/tokenizer.h"
 #include "base/memory.h"
 
