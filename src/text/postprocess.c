@@ -47,7 +47,7 @@ static bool load_pair(const JsonValue *v, const char *key, int32_t *out, Error *
 }
 
 static bool load_bert(Postprocessor *p, const JsonValue *v, Error *err) {
-    int32_t cls, sep;
+    int32_t cls = 0, sep = 0;
     return load_pair(v, "cls", &cls, err) && load_pair(v, "sep", &sep, err) && add(p, cls, err) &&
            add(p, TEMPLATE_TEXT, err) && add(p, sep, err) && add(p, TEMPLATE_END, err);
 }
