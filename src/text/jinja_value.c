@@ -239,7 +239,7 @@ static bool dict_reindex(Run *run, Dict *d) {
 static bool dict_find(Run *run, const Dict *d, Value key, int64_t *entry, uint32_t *slot) {
     *entry = -1;
     *slot = 0;
-    uint64_t h;
+    uint64_t h = 0;
     if (!value_hash(run, key, &h)) return false;
     bool equal;
     if (!d->index) {
@@ -626,7 +626,7 @@ bool value_hash(Run *run, Value v, uint64_t *out) {
         if (!run_enter(run) || !run_charge(run, v.list->n)) return false;
         uint64_t h = 7;
         for (size_t i = 0; i < v.list->n; i++) {
-            uint64_t item;
+            uint64_t item = 0;
             if (!value_hash(run, v.list->items[i], &item)) return false;
             h = h * 1000003u ^ item;
         }
