@@ -57,6 +57,21 @@ static bool setup_bias(const Args *args, RequestFlags *r, Error *err) {
     return ok;
 }
 
+static bool setup_stops(const Args *args, RequestFlags *r, Error *err) {
+    const char **texts = NULL;
+    int n;
+    if (!args_list(args, FLAG_STOP, &texts, &n, err)) return false;
+    bool ok = n == 0 || (r->stops = mem_array((size_t)n, sizeof *r->stops)) || error_memory(err, "--stop");
+    for (int i = 0; i < n && ok; i++) {
+        r->stops[i] = (StopText){texts[i], strlen(texts[i])};
+        if (!*texts[i]) ok = error_set(err, "--stop: an empty text would end every answer at once");
+    }
+    mem_free(texts);
+    r->request.stops = r->stops;
+    r->request.n_stops = n;
+    return ok;
+}
+
 static void setup_sampling(const Args *args, RequestFlags *r) {
     Sampling *s = &r->request.sampling;
     s->temperature = (float)args_number(args, FLAG_TEMP, (double)s->temperature);
@@ -80,18 +95,12 @@ bool setup_request(const Args *args, const Loaded *loaded, const Sampling *base,
     r.request.sampling.suppressed = d->suppressed.ids;
     r.request.sampling.n_suppressed = (int)d->suppressed.n;
     setup_sampling(args, &r);
-    if (!setup_bias(args, &r, err) || !args_list(args, FLAG_STOP, &r.stops, &r.request.n_stops, err)) goto fail;
-    for (int i = 0; i < r.request.n_stops; i++)
-        if (!*r.stops[i]) {
-            error_set(err, "--stop: an empty text would end every answer at once");
-            goto fail;
-        }
-    r.request.stops = r.stops;
+    if (!setup_bias(args, &r, err) || !setup_stops(args, &r, err)) {
+        setup_request_clear(&r);
+        return false;
+    }
     *out = r;
     return true;
-fail:
-    setup_request_clear(&r);
-    return false;
 }
 
 void setup_request_clear(RequestFlags *r) {

@@ -14,7 +14,7 @@ typedef struct RequestFlags {
     Request request;
     bool seed_drawn; /* sampling without --seed: the seed to report */
     LogitBias *bias;
-    const char **stops;
+    StopText *stops;
 } RequestFlags;
 bool setup_request(const Args *args, const Loaded *loaded, const Sampling *base, RequestFlags *out, Error *err);
 void setup_request_clear(RequestFlags *r);

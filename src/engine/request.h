@@ -2,6 +2,8 @@
 #ifndef LOCKSTEP_ENGINE_REQUEST_H
 #define LOCKSTEP_ENGINE_REQUEST_H
 
+#include "text/stop.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -37,7 +39,7 @@ typedef struct Request {
     Sampling sampling;
     const int32_t *end_ids; /* tokens that end the answer */
     int n_end_ids;
-    const char *const *stops; /* texts that end the answer and are not part of it */
+    const StopText *stops; /* texts that end the answer and are not part of it */
     int n_stops;
 } Request;
 

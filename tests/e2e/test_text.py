@@ -1,5 +1,7 @@
 """Commands that turn text into answers, on a checkpoint whose answers are known (tape.py)."""
 import json
+import math
+import subprocess
 
 import pytest
 
@@ -100,17 +102,16 @@ def test_tokenize_lines(lockstep, tape):
     assert set(out[2]) == {"error"} and set(out[4]) == {"error"} and len(out) == len(lines)
 
 
-def test_invalid_utf8_is_said_with_its_place(lockstep, tape, tmp_path):
+def test_invalid_utf8_is_said_with_its_place(lockstep, program, tape, tmp_path):
     folder, _ = tape
     path = tmp_path / "latin1"
     path.write_bytes(b"caf\xe9")
     for command in (["tokenize", folder, "--file", path], ["perplexity", folder, "--file", path]):
         result = lockstep(*command)
         assert result.status == 1 and "not UTF-8: byte 3 is 0xe9" in result.err and len(result.err.splitlines()) == 1
-    for command in (["tokenize", folder, "--text", b"caf\xe9"], ["generate", folder, "--prompt", b"caf\xe9"],
-                    ["run", folder, b"caf\xe9"]):
-        result = lockstep(*[c if isinstance(c, bytes) else str(c).encode() for c in command])
-        assert result.status == 1 and "3" in result.err and len(result.err.splitlines()) == 1, result.err
+    for command in (["tokenize", folder, "--text"], ["generate", folder, "--prompt"], ["run", folder]):
+        done = subprocess.run([str(program), *map(str, command), b"caf\xe9"], capture_output=True, timeout=60, check=False)
+        assert done.returncode == 1 and b"3" in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
 
 
 def test_template(lockstep, tape, tmp_path):
@@ -148,15 +149,14 @@ def test_template_lines(lockstep, tape):
 
 
 def test_perplexity_of_a_known_model(lockstep, tape):
-    """Every step knows the next token with logit sqrt(V), all others 0: nll = ln(1 + (V - 1) exp(-sqrt(V)))."""
-    import math
-    folder, ids = tape
+    """"Red" is followed by " now" here, though the tape says " apple": logit 0 beside one of sqrt(V)."""
+    folder, _ = tape
     vocab = json.loads((folder / "config.json").read_text())["vocab_size"]
-    result = lockstep("perplexity", folder, "--file", "-", "--json", "--kv", "f32", text_in="Red apple pie now")
+    result = lockstep("perplexity", folder, "--file", "-", "--json", "--kv", "f32", text_in="Red now apple")
     got = json.loads(result.out)
-    expected = math.log(1 + (vocab - 1) * math.exp(-math.sqrt(vocab)))
-    assert (got["n_ids"], got["n_scored"], got["windows"]) == (4, 3, 1)
-    assert got["mean_nll"] == pytest.approx(expected, rel=1e-3) and got["ppl"] == pytest.approx(math.exp(got["mean_nll"]))
+    expected = math.log(math.exp(math.sqrt(vocab)) + vocab - 1)
+    assert (got["n_ids"], got["n_scored"], got["windows"]) == (3, 2, 1)
+    assert got["mean_nll"] == pytest.approx(expected, rel=1e-6) and got["ppl"] == pytest.approx(math.exp(got["mean_nll"]))
     windows = json.loads(lockstep("perplexity", folder, "--file", "/dev/stdin", "--json", "--ctx", "2",
                                   text_in="Red apple pie now").out)
     assert (windows["n_scored"], windows["windows"]) == (2, 2)
