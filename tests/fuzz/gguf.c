@@ -1,8 +1,11 @@
 /* Fuzz target: any bytes as a GGUF file. Either it is refused, or its values and tensors lie inside the file: arrays of
- * strings are walked and tensors read to their last byte. */
+ * strings are walked and tensors read to their last byte. What the import makes of it in memory is made as well: the
+ * model, its config and tokenizer files, the plan of its weights. */
 #define _GNU_SOURCE
 #include "fuzz/input.h"
 
+#include "convert/gguf_tokenizer.h"
+#include "convert/gguf_weights.h"
 #include "file/gguf.h"
 
 static volatile unsigned sink;
@@ -21,6 +24,22 @@ static void read_value(const GgufValue *v) {
     for (uint64_t i = 0; v && i < v->count && gguf_item_number(v, i, &number); i++) sink += number > 0;
 }
 
+static void import_in_memory(const Gguf *file) {
+    static const ImportOptions options, mlx = {.mlx = true};
+    GgufModel model;
+    Error err;
+    Buffer text = {0};
+    if (!gguf_model_read(&model, file, &err)) return;
+    WeightsPlan *plan = weights_plan(&model, gguf_count(file) % 2 ? &mlx : &options, &err);
+    if (plan && weights_plan_quantization(plan, &text, &err)) gguf_model_config(&model, NULL, &text, &err);
+    weights_plan_free(plan);
+    gguf_tokenizer_json(&model, &text, &err);
+    gguf_tokenizer_config(&model, &text, &err);
+    gguf_generation_config(&model, &text, &err);
+    gguf_chat_template(&model, &text, &err);
+    buffer_clear(&text);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char path[64];
     int fd = input_open(data, size, path, sizeof path);
@@ -35,6 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             const GgufTensor *t = gguf_tensor(file, i);
             for (uint64_t b = 0; b < t->bytes; b++) sink += t->data[b];
         }
+        import_in_memory(file);
     }
     gguf_close(file);
     close(fd);
