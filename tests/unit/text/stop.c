@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 static StopMatcher *matcher(size_t n, const char *const *stops) {
-    StopText texts[8];
+    StopText texts[8] = {0};
     for (size_t i = 0; i < n; i++) texts[i] = (StopText){stops[i], strlen(stops[i])};
     Error err;
     StopMatcher *m = stop_new(texts, n, &err);
