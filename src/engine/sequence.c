@@ -13,6 +13,7 @@ struct Sequence {
     Request request;
     const Model *model;
     Prefix *prefix;
+    int32_t n_tokens;    /* of the tokenizer: a model's vocabulary is often padded past it */
     IdList ids;          /* prompt, then answer */
     int n_cached, limit; /* limit: tokens the answer may have */
     Detok *detok;        /* NULL: no text */
@@ -47,6 +48,7 @@ Sequence *sequence_new(const Request *request, const Model *model, const Tokeniz
     s->request = *request;
     s->model = model;
     s->prefix = prefix;
+    s->n_tokens = tokenizer ? tokenizer_size(tokenizer) : 0;
     int room = model_context(model) - request->n_prompt;
     s->limit = request->max_tokens < 0 || request->max_tokens > room ? room : request->max_tokens;
     if (s->limit == 0) s->finish = FINISH_LENGTH;
@@ -134,7 +136,7 @@ static bool is_end(const Request *r, int32_t id) {
 static bool take_token(Sequence *s, int32_t id) {
     if (!id_list_push(&s->ids, id)) return error_memory(&s->error, "the answer");
     bool stopped = is_end(&s->request, id);
-    if (!stopped && s->detok) {
+    if (!stopped && id < s->n_tokens) {
         if (!detok_push(s->detok, id, &s->piece, &s->error) || !release_piece(s)) return false;
         if (s->finish == FINISH_STOP) return true; /* a stop string: what was withheld is part of it or after it */
     }

@@ -154,7 +154,7 @@ def test_perplexity_of_a_known_model(lockstep, tape):
     vocab = json.loads((folder / "config.json").read_text())["vocab_size"]
     result = lockstep("perplexity", folder, "--file", "-", "--json", "--kv", "f32", text_in="Red now apple")
     got = json.loads(result.out)
-    expected = math.log(math.exp(math.sqrt(vocab)) + vocab - 1)
+    expected = math.log(math.exp(1 / math.sqrt(1 / vocab + 1e-6)) + vocab - 1)  # 1e-6: rms_norm_eps
     assert (got["n_ids"], got["n_scored"], got["windows"]) == (3, 2, 1)
     assert got["mean_nll"] == pytest.approx(expected, rel=1e-6) and got["ppl"] == pytest.approx(math.exp(got["mean_nll"]))
     windows = json.loads(lockstep("perplexity", folder, "--file", "/dev/stdin", "--json", "--ctx", "2",
@@ -172,4 +172,10 @@ def test_generation_config_rules_run_and_not_generate(lockstep, tmp_path):
     got = answer(lockstep, folder, "--prompt", ASSISTANT)
     assert got["ids"] == [ids["a1"], ids["b2"]] and got["text"] == "a1" and "seed" not in got
     sampled = lockstep("run", folder, "hello", "-n", 8)
-    assert "seed " in sampled.err
+    assert sampled.status == 0 and "seed " in sampled.err
+
+
+def test_ids_of_a_padded_vocabulary_have_no_text(lockstep, tape):
+    folder, ids = tape
+    got = answer(lockstep, folder, "--ids", ids["Red"], "-n", 2, "--logit-bias", "319=1000")
+    assert (got["ids"], got["text"]) == ([319, 319], "")
