@@ -17,7 +17,7 @@ FUZZ ?=
 comma := ,
 BUILD ?= build$(if $(ARCH),/$(ARCH))$(if $(SAN),/$(subst $(comma),-,$(SAN)))
 
-CFLAGS ?= $(if $(SAN),-O1,-O3) -g
+CFLAGS ?= $(if $(SAN),-O1,-O2) -g
 WARN = -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes
 SANFLAGS = $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 ALL_CFLAGS = -std=c11 $(CFLAGS) $(WARN) -ffp-contract=off -fno-math-errno -fvisibility=hidden -pthread -Isrc \

@@ -6,6 +6,7 @@
 #include "math/attend.h"
 #include "math/kernels.h"
 #include "math/tile.h"
+#include "math/unroll.h"
 
 /* Activations in block fixed point for one group size. The layout of a row's codes is the instruction set's own; its
  * size is 2 bytes per padded input for 16 bits and 1 for 8. */

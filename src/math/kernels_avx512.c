@@ -9,13 +9,6 @@
 
 #include "math/lanes_avx512.h"
 
-/* Accumulators are arrays: only a loop unrolled early lets the compiler keep them in registers. */
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
-
 /* A row's codes: all H bytes, then all L bytes (16 bits); or the bytes (8 bits). */
 static inline void codes_place(uint8_t *codes, const int16_t *x, int k, int n, int padded, int bits) {
     for (int i = 0; i < n; i += 16) {
@@ -42,11 +35,11 @@ static inline __m512i line_load(const uint8_t *p) {
 static inline __attribute__((always_inline)) void block_unpack(TileStorage storage, const uint8_t *p, __m512i q[8]) {
     const __m512i m4 = _mm512_set1_epi8(15), m2 = _mm512_set1_epi8(3), m1 = _mm512_set1_epi8(1);
     if (storage == TILE_8) {
-        for (int i = 0; i < 8; i++) q[i] = line_load(p + 64 * i);
+        UNROLL for (int i = 0; i < 8; i++) q[i] = line_load(p + 64 * i);
         return;
     }
     if (storage == TILE_2 || storage == TILE_3) {
-        for (int i = 0; i < 2; i++) {
+        UNROLL for (int i = 0; i < 2; i++) {
             __m512i line = line_load(p + 64 * i);
             q[4 * i] = _mm512_and_si512(line, m2);
             q[4 * i + 1] = _mm512_and_si512(_mm512_srli_epi16(line, 2), m2);
@@ -54,7 +47,7 @@ static inline __attribute__((always_inline)) void block_unpack(TileStorage stora
             q[4 * i + 3] = _mm512_and_si512(_mm512_srli_epi16(line, 6), m2);
         }
     } else {
-        for (int i = 0; i < 4; i++) {
+        UNROLL for (int i = 0; i < 4; i++) {
             __m512i line = line_load(p + 64 * i);
             q[2 * i] = _mm512_and_si512(line, m4);
             q[2 * i + 1] = _mm512_and_si512(_mm512_srli_epi16(line, 4), m4);
@@ -62,19 +55,19 @@ static inline __attribute__((always_inline)) void block_unpack(TileStorage stora
     }
     if (storage == TILE_FP4) {
         const __m512i table = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)tile_fp4_codes));
-        for (int i = 0; i < 8; i++) q[i] = _mm512_shuffle_epi8(table, q[i]);
+        UNROLL for (int i = 0; i < 8; i++) q[i] = _mm512_shuffle_epi8(table, q[i]);
     }
     if (storage == TILE_3 || storage == TILE_5) { /* one more bit, at 2 or at 4 */
         int at = storage == TILE_3 ? 2 : 4;
         __m512i line = line_load(p + (storage == TILE_3 ? 128 : 256)), bit = _mm512_slli_epi16(m1, (unsigned)at);
-        for (int i = 0; i < 8; i++) {
+        UNROLL for (int i = 0; i < 8; i++) {
             __m512i moved =
                 i < at ? _mm512_slli_epi16(line, (unsigned)(at - i)) : _mm512_srli_epi16(line, (unsigned)(i - at));
             q[i] = _mm512_or_si512(q[i], _mm512_and_si512(moved, bit));
         }
     }
     if (storage == TILE_6) { /* two more bits at 4 */
-        for (int i = 0; i < 2; i++) {
+        UNROLL for (int i = 0; i < 2; i++) {
             __m512i line = line_load(p + 256 + 64 * i), bits = _mm512_slli_epi16(m2, 4);
             q[4 * i] = _mm512_or_si512(q[4 * i], _mm512_and_si512(_mm512_slli_epi16(line, 4), bits));
             q[4 * i + 1] = _mm512_or_si512(q[4 * i + 1], _mm512_and_si512(_mm512_slli_epi16(line, 2), bits));
@@ -270,7 +263,7 @@ static inline __attribute__((always_inline)) void panel_codes(const TileJob *job
         for (int b = 0; b < f->unit / TILE_BLOCK; b++, quads += 512) {
             __m512i q[8];
             block_unpack(storage, unit + b * f->block_bytes, q);
-            for (int i = 0; i < 8; i++) _mm512_storeu_si512((void *)(quads + 64 * i), q[i]);
+            UNROLL for (int i = 0; i < 8; i++) _mm512_storeu_si512((void *)(quads + 64 * i), q[i]);
         }
 }
 
@@ -300,45 +293,42 @@ static inline __attribute__((always_inline)) void panel_block(const TileJob *job
     const size_t row_bytes = (size_t)x->padded * (size_t)bits / 8;
     const uint8_t *codes = x->codes + (size_t)row * row_bytes;
     const uint8_t *w[PANEL_TILES];
-    for (int t = 0; t < tiles; t++) w[t] = panels[t].quads;
+    UNROLL for (int t = 0; t < tiles; t++) w[t] = panels[t].quads;
     __m512 acc[PANEL_ROWS][PANEL_TILES];
-    for (int r = 0; r < rows; r++)
-        for (int t = 0; t < tiles; t++) acc[r][t] = _mm512_setzero_ps();
+    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int t = 0; t < tiles; t++) acc[r][t] = _mm512_setzero_ps();
     for (int g = 0; g < n_groups; g++, codes += x->group) {
         __m512i dot[PANEL_ROWS][PANEL_TILES];
-        for (int r = 0; r < rows; r++)
-            for (int t = 0; t < tiles; t++) dot[r][t] = _mm512_setzero_si512();
+        UNROLL for (int r = 0; r < rows; r++) UNROLL for (int t = 0; t < tiles; t++) dot[r][t] = _mm512_setzero_si512();
         for (int part = 0; part < bits / 8; part++) {
             if (part)
-                for (int r = 0; r < rows; r++)
-                    for (int t = 0; t < tiles; t++) dot[r][t] = _mm512_slli_epi32(dot[r][t], 8);
+                UNROLL for (int r = 0; r < rows; r++) UNROLL for (int t = 0; t < tiles; t++) dot[r][t] =
+                    _mm512_slli_epi32(dot[r][t], 8);
             const uint8_t *xs = codes + (part ? x->padded : 0);
             for (int i = 0; i < quads; i++) {
                 __m512i q[PANEL_TILES];
-                for (int t = 0; t < tiles; t++) q[t] = line_load(w[t] + (size_t)(g * quads + i) * 64);
-                for (int r = 0; r < rows; r++) {
+                UNROLL for (int t = 0; t < tiles; t++) q[t] = line_load(w[t] + (size_t)(g * quads + i) * 64);
+                UNROLL for (int r = 0; r < rows; r++) {
                     __m512i v = li_set(quad_at(xs + (size_t)r * row_bytes + 4 * i));
-                    for (int t = 0; t < tiles; t++) dot[r][t] = _mm512_dpbusd_epi32(dot[r][t], q[t], v);
+                    UNROLL for (int t = 0; t < tiles; t++) dot[r][t] = _mm512_dpbusd_epi32(dot[r][t], q[t], v);
                 }
             }
         }
         __m512 scale[PANEL_TILES], bias[PANEL_TILES];
-        for (int t = 0; t < tiles; t++) {
+        UNROLL for (int t = 0; t < tiles; t++) {
             scale[t] = _mm512_loadu_ps(panels[t].scale + g * 16);
             bias[t] = _mm512_loadu_ps(panels[t].bias + g * 16);
         }
-        for (int r = 0; r < rows; r++) {
+        UNROLL for (int r = 0; r < rows; r++) {
             size_t at = (size_t)(row + r) * (size_t)n_groups + (size_t)g;
-            for (int t = 0; t < tiles; t++) {
+            UNROLL for (int t = 0; t < tiles; t++) {
                 if (offset) dot[r][t] = _mm512_sub_epi32(dot[r][t], li_set(offset * x->sum[at]));
                 acc[r][t] = group_add(dot[r][t], scale[t], bias[t], x->a[at], x->a_sum[at], has_bias, acc[r][t]);
             }
         }
     }
-    for (int r = 0; r < rows; r++)
-        for (int t = 0; t < tiles; t++)
-            store_outputs(job->y + (size_t)(row + r) * job->y_stride + (tile + t) * TILE_ROWS, acc[r][t],
-                          job->n_outputs - (tile + t) * TILE_ROWS);
+    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int t = 0; t < tiles; t++)
+        store_outputs(job->y + (size_t)(row + r) * job->y_stride + (tile + t) * TILE_ROWS, acc[r][t],
+                      job->n_outputs - (tile + t) * TILE_ROWS);
 }
 
 /* Blocks of nearly equal height, at most PANEL_ROWS: 8 rows are 4 and 4, since a block of 2 could not hide vpdpbusd's

@@ -133,30 +133,28 @@ static inline lf tail_lanes(WeightFormat format, const uint8_t *w, const float *
 static inline __attribute__((always_inline)) void float_block(const FloatJob *job, WeightFormat format, int row,
                                                               int out, int rows, int outs) {
     lf acc[FLOAT_ROWS][FLOAT_OUTS];
-    for (int r = 0; r < rows; r++)
-        for (int o = 0; o < outs; o++) acc[r][o] = lf_set(0.0f);
+    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int o = 0; o < outs; o++) acc[r][o] = lf_set(0.0f);
     int bytes = weight_bytes(format), k = 0, cols = job->cols;
     const uint8_t *w = job->weights + (size_t)out * (size_t)cols * (size_t)bytes;
     const uint8_t *scales = format == WEIGHT_MXFP8 ? job->scales + (size_t)out * (size_t)(cols / 32) : NULL;
     const float *x = job->x + (size_t)row * (size_t)cols;
     for (; k + 16 <= cols; k += 16) {
         lf xs[FLOAT_ROWS];
-        for (int r = 0; r < rows; r++) xs[r] = lf_load(x + (size_t)r * (size_t)cols + k);
-        for (int o = 0; o < outs; o++) {
+        UNROLL for (int r = 0; r < rows; r++) xs[r] = lf_load(x + (size_t)r * (size_t)cols + k);
+        UNROLL for (int o = 0; o < outs; o++) {
             size_t at = (size_t)o * (size_t)cols + (size_t)k;
             float scale = scales ? e8m0_scale(scales[(size_t)o * (size_t)(cols / 32) + (size_t)k / 32]) : 1.0f;
             lf v = weight_lanes(format, w + at * (size_t)bytes, scale);
-            for (int r = 0; r < rows; r++) acc[r][o] = lf_fma(xs[r], v, acc[r][o]);
+            UNROLL for (int r = 0; r < rows; r++) acc[r][o] = lf_fma(xs[r], v, acc[r][o]);
         }
     }
-    for (int r = 0; r < rows; r++)
-        for (int o = 0; o < outs; o++) {
-            size_t at = (size_t)o * (size_t)cols + (size_t)k;
-            if (k < cols)
-                acc[r][o] =
-                    tail_lanes(format, w + at * (size_t)bytes, x + (size_t)r * (size_t)cols + k, cols - k, acc[r][o]);
-            job->y[(size_t)(row + r) * job->y_stride + (size_t)(out + o)] = lf_fold(acc[r][o]);
-        }
+    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int o = 0; o < outs; o++) {
+        size_t at = (size_t)o * (size_t)cols + (size_t)k;
+        if (k < cols)
+            acc[r][o] =
+                tail_lanes(format, w + at * (size_t)bytes, x + (size_t)r * (size_t)cols + k, cols - k, acc[r][o]);
+        job->y[(size_t)(row + r) * job->y_stride + (size_t)(out + o)] = lf_fold(acc[r][o]);
+    }
 }
 
 static inline __attribute__((always_inline)) void float_format(const FloatJob *job, WeightFormat format) {
@@ -353,24 +351,23 @@ static inline lf kv_lanes(KvFormat format, const uint8_t *p) {
 static inline __attribute__((always_inline)) void score_block(const ScoreJob *job, KvFormat format, int query, int tile,
                                                               int queries, int tiles) {
     lf acc[SCORE_QUERIES][SCORE_TILES];
-    for (int i = 0; i < queries; i++)
-        for (int t = 0; t < tiles; t++) acc[i][t] = lf_set(0.0f);
+    UNROLL for (int i = 0; i < queries; i++) UNROLL for (int t = 0; t < tiles; t++) acc[i][t] = lf_set(0.0f);
     int bytes = kv_bytes(format), dim = job->k_dim;
     const uint8_t *keys = job->keys + (size_t)tile * (size_t)(dim * KV_TILE * bytes);
     for (int d = 0; d < dim; d++) {
         lf k[SCORE_TILES];
-        for (int t = 0; t < tiles; t++) k[t] = kv_lanes(format, keys + (size_t)((t * dim + d) * KV_TILE * bytes));
-        for (int i = 0; i < queries; i++) {
+        UNROLL for (int t = 0; t < tiles; t++) k[t] =
+            kv_lanes(format, keys + (size_t)((t * dim + d) * KV_TILE * bytes));
+        UNROLL for (int i = 0; i < queries; i++) {
             lf q = lf_set(job->q[query + i][d]);
-            for (int t = 0; t < tiles; t++) acc[i][t] = lf_fma(q, k[t], acc[i][t]);
+            UNROLL for (int t = 0; t < tiles; t++) acc[i][t] = lf_fma(q, k[t], acc[i][t]);
         }
     }
-    for (int i = 0; i < queries; i++)
-        for (int t = 0; t < tiles; t++) {
-            lf s = acc[i][t];
-            if (format == KV_I16) s = lf_mul(s, lf_load(job->key_scale + (tile + t) * KV_TILE));
-            lf_store(job->out[query + i] + (tile + t) * KV_TILE, lf_mul(s, lf_set(job->scale)));
-        }
+    UNROLL for (int i = 0; i < queries; i++) UNROLL for (int t = 0; t < tiles; t++) {
+        lf s = acc[i][t];
+        if (format == KV_I16) s = lf_mul(s, lf_load(job->key_scale + (tile + t) * KV_TILE));
+        lf_store(job->out[query + i] + (tile + t) * KV_TILE, lf_mul(s, lf_set(job->scale)));
+    }
 }
 
 static inline __attribute__((always_inline)) void score_format(const ScoreJob *job, KvFormat format) {
@@ -403,22 +400,22 @@ static void score_tiles(const ScoreJob *job) {
 static inline __attribute__((always_inline)) void value_block(const ValueJob *job, KvFormat format, int query, int dim,
                                                               int queries, int lanes) {
     lf acc[VALUE_QUERIES][VALUE_LANES];
-    for (int i = 0; i < queries; i++)
-        for (int l = 0; l < lanes; l++) acc[i][l] = lf_load(job->acc[query + i] + dim + l * 16);
+    UNROLL for (int i = 0; i < queries; i++) UNROLL for (int l = 0; l < lanes; l++) acc[i][l] =
+        lf_load(job->acc[query + i] + dim + l * 16);
     int bytes = kv_bytes(format);
     const uint8_t *v = job->values + (size_t)dim * (size_t)bytes;
     for (int p = job->first; p < job->end; p++) {
         lf row[VALUE_LANES];
-        for (int l = 0; l < lanes; l++)
-            row[l] = kv_lanes(format, v + ((size_t)p * (size_t)job->v_dim + (size_t)l * 16) * (size_t)bytes);
-        for (int i = 0; i < queries; i++) {
+        UNROLL for (int l = 0; l < lanes; l++) row[l] =
+            kv_lanes(format, v + ((size_t)p * (size_t)job->v_dim + (size_t)l * 16) * (size_t)bytes);
+        UNROLL for (int i = 0; i < queries; i++) {
             float w = job->weights[query + i][p];
             lf weight = lf_set(format == KV_I16 ? w * job->value_scale[p] : w);
-            for (int l = 0; l < lanes; l++) acc[i][l] = lf_fma(weight, row[l], acc[i][l]);
+            UNROLL for (int l = 0; l < lanes; l++) acc[i][l] = lf_fma(weight, row[l], acc[i][l]);
         }
     }
-    for (int i = 0; i < queries; i++)
-        for (int l = 0; l < lanes; l++) lf_store(job->acc[query + i] + dim + l * 16, acc[i][l]);
+    UNROLL for (int i = 0; i < queries; i++) UNROLL for (int l = 0; l < lanes; l++)
+        lf_store(job->acc[query + i] + dim + l * 16, acc[i][l]);
 }
 
 /* Dims past the last whole vector, one by one. */

@@ -6,7 +6,7 @@
 
 static inline __attribute__((always_inline)) void block_unpack(TileStorage storage, const uint8_t *p, uint8_t *quads) {
     Line q[8];
-    for (int i = 0; i < 8; i++) {
+    UNROLL for (int i = 0; i < 8; i++) {
         if (storage == TILE_8)
             q[i] = line_load(p + 64 * i);
         else if (storage == TILE_2 || storage == TILE_3)
