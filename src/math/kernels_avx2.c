@@ -123,10 +123,6 @@ static inline li li_load_u8(const uint8_t *p) {
     return (li){_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)p)),
                 _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(p + 8)))};
 }
-static inline li li_load_i8(const uint8_t *p) {
-    return (li){_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)p)),
-                _mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)(p + 8)))};
-}
 static inline void li_store_i16(int16_t *p, li x) { /* values within int16 */
     __m256i packed = _mm256_packs_epi32(x.a, x.b);
     _mm256_storeu_si256((void *)p, _mm256_permute4x64_epi64(packed, 0xD8));
