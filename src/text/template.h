@@ -9,8 +9,9 @@
 typedef struct ChatTemplate ChatTemplate;
 
 /* Finds the template of a folder: chat_template.jinja, chat_template.json, or "chat_template" of tokenizer_config.json
- * (a string or a named list; "default", or "tool_use" when tools are given). The special tokens of tokenizer_config.json
- * (bos_token, ...) become variables. NULL with the reason when there is none or it does not parse. */
+ * (a string or a named list; "default", or "tool_use" when tools are given). The special tokens of
+ * tokenizer_config.json (bos_token, ...) become variables. NULL with the reason when there is none or it does not
+ * parse. */
 ChatTemplate *template_load(const char *folder, Error *err);
 void template_free(ChatTemplate *t);
 
