@@ -4,7 +4,10 @@
 
 #include <string.h>
 
+enum { MAX_LAYERS = 4096 };
+
 bool blueprint_allocate(const Config *c, Blueprint *b, int n_layers, int n_ropes) {
+    if (n_layers > MAX_LAYERS) return config_fail(c, "%d layers are more than any model has", n_layers);
     b->layers = mem_zeroed((size_t)n_layers, sizeof *b->layers);
     b->ropes = mem_zeroed((size_t)n_ropes, sizeof *b->ropes);
     if (!b->layers || !b->ropes) return config_fail(c, "out of memory for %d layers", n_layers);
