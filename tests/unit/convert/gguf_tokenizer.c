@@ -5,6 +5,7 @@
 #include "convert/gguf_tokenizer.h"
 #include "support/folder.h"
 #include "support/gguf_build.h"
+#include "text/tokenizer.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -206,6 +207,25 @@ static void other_vocabularies_are_refused(void **state) {
     refuses_vocabulary("gpt2", ab, 2, types, 2, " ", "its merge \" \" is not two pieces");
 }
 
+static void the_result_tokenizes(void **state) {
+    (void)state;
+    Error err = {""};
+    assert_true(import_gguf("tests/data/gguf/mixed.gguf", test_path(&folder, "out"), NULL, &err));
+    Tokenizer *t = tokenizer_load(test_path(&folder, "out"), &err);
+    if (!t) fail_msg("%s", err.text);
+    IdList ids = {0};
+    const char *text = "the the\xC3\xA9 an<tool><|end|>";
+    assert_true(tokenizer_encode(t, text, strlen(text), ENCODE_SPECIAL, &ids, &err));
+    /* <|begin|>, the, " the", two bytes, space, an, <tool>, <|end|> */
+    const int32_t expected[] = {260, 257, 258, 0xC3, 0xA9, ' ', 259, 263, 261};
+    assert_int_equal(ids.n, 9);
+    for (size_t i = 0; i < 9; i++) assert_int_equal(ids.ids[i], expected[i]);
+    assert_true(tokenizer_is_special(t, 261));
+    assert_false(tokenizer_is_special(t, 263));
+    id_list_clear(&ids);
+    tokenizer_free(t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_vocabulary_without_bos, make, clear),
@@ -213,6 +233,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(ends_of_text_are_collected, make, clear),
         cmocka_unit_test_setup_teardown(templates_are_written_out, make, clear),
         cmocka_unit_test_setup_teardown(other_vocabularies_are_refused, make, clear),
+        cmocka_unit_test_setup_teardown(the_result_tokenizes, make, clear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
