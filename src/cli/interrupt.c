@@ -9,12 +9,16 @@
 
 static volatile sig_atomic_t catching, noted;
 
+static char half_written[4096]; /* empty: nothing */
+
 /* A third Ctrl-C while one is being ignored is someone who means it. */
 enum { PATIENCE = 3 };
 
 static void on_interrupt(int number) {
     (void)number;
-    if (!catching || ++noted >= PATIENCE) _exit(EXIT_INTERRUPTED);
+    if (catching && ++noted < PATIENCE) return;
+    if (half_written[0]) unlink(half_written);
+    _exit(EXIT_INTERRUPTED);
 }
 
 void interrupt_install(void) {
@@ -36,4 +40,12 @@ bool interrupt_noted(void) {
 
 void interrupt_forget(void) {
     noted = 0;
+}
+
+void interrupt_removes(const char *path) {
+    size_t n = path ? strlen(path) : 0;
+    half_written[0] = 0; /* never a mixture of two names: the first byte is written last */
+    if (n == 0 || n >= sizeof half_written) return;
+    memcpy(half_written + 1, path + 1, n);
+    half_written[0] = path[0];
 }

@@ -11,5 +11,7 @@ void interrupt_install(void);      /* once, at start: Ctrl-C ends the program */
 void interrupt_catch(bool caught); /* true: note it from now on; clears what was noted */
 bool interrupt_noted(void);
 void interrupt_forget(void);
+/* A file that is half-written until told otherwise (NULL): removed when Ctrl-C ends the program. */
+void interrupt_removes(const char *path);
 
 #endif

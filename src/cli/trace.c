@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "cli/commands.h"
 #include "cli/input.h"
+#include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/setup.h"
 #include "engine/clock.h"
@@ -47,7 +48,12 @@ static bool trace(const Args *args, const IdList *ids, Error *err) {
     bool ok = setup_load(args, LOAD_NOT, LOAD_NOT, &loaded, err);
     if (ok) {
         double started = clock_seconds();
+        Buffer part = {0};
+        buffer_printf(&part, "%s.part", args_text(args, FLAG_OUT));
+        interrupt_removes(part.data);
         ok = trace_write(loaded.model, &o, args_text(args, FLAG_OUT), &hash, err);
+        interrupt_removes(NULL);
+        buffer_clear(&part);
         if (ok) report_verbose(&loaded, args, hash, count_steps(&o), clock_seconds() - started);
         loaded_close(&loaded);
     }

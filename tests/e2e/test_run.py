@@ -4,6 +4,7 @@ import pty
 import re
 import select
 import signal
+import subprocess
 import time
 
 import pytest
@@ -223,3 +224,18 @@ def test_control_characters_do_not_reach_the_terminal(terminal, tmp_path):
     t = terminal("run", tmp_path / "tape")
     t.send("hello\r")
     t.expect(re.escape("safe?[31mredend"))
+
+
+def test_ctrl_c_in_a_trace_leaves_nothing_half_written(program, tmp_path):
+    write_tape(tmp_path / "endless", ["tick", "tock"], loop=True, context=1000000)
+    (tmp_path / "ids").write_text("256,257," * 50000 + "256")
+    out, part = tmp_path / "out.safetensors", tmp_path / "out.safetensors.part"
+    running = subprocess.Popen([str(program), "trace", str(tmp_path / "endless"), "--ids-file", str(tmp_path / "ids"), "-o",
+                                str(out), "--isa", "scalar"], stderr=subprocess.PIPE)
+    end = time.monotonic() + 60
+    while not part.exists() and time.monotonic() < end:
+        assert running.poll() is None, running.stderr.read()
+    running.send_signal(signal.SIGINT)
+    assert running.wait(60) == 130
+    assert not part.exists() and not out.exists()
+    running.stderr.close()
