@@ -411,6 +411,17 @@ const Function *jinja_global(const char *name, size_t length) {
     return NULL;
 }
 
+Dict *jinja_variables(Run *run) {
+    Dict *d = value_dict_new(run, 32);
+    for (size_t i = 0; d && i < COUNT(GLOBALS); i++) {
+        Value name, f = {.type = V_FUNCTION, .function = &GLOBALS[i]};
+        if (!value_text_ref(run, GLOBALS[i].sig.name, strlen(GLOBALS[i].sig.name), &name) ||
+            !value_dict_set(run, d, name, f))
+            return NULL;
+    }
+    return d;
+}
+
 /* ---- sorting ---- */
 
 static bool comes_before(Run *run, const Value *keys, size_t a, size_t b, bool reverse, bool *out) {

@@ -52,6 +52,7 @@ struct Method {
 const FilterDef *jinja_filter(const char *name, size_t length); /* NULL: none of that name */
 const TestDef *jinja_test(const char *name, size_t length);
 const Function *jinja_global(const char *name, size_t length);
+Dict *jinja_variables(Run *run); /* a new dict of the global functions, for the caller's variables to be set over */
 bool jinja_apply_filter(Run *run, const FilterDef *def, Value v, const Args *args, Value *out);
 bool jinja_apply_test(Run *run, const TestDef *def, Value v, const Args *args, bool *out);
 bool jinja_call_function(Run *run, const Function *def, Value self, const Args *args, Value *out);

@@ -120,6 +120,7 @@ static bool eval_sign(Run *run, Scope *scope, const Node *n, Value *out) {
     bool negative = n->kind == N_NEG;
     int64_t i;
     if (v.type == V_UNDEFINED) return value_fail_undefined(run, v);
+    if (v.type == V_BIG) return value_negate_big(run, v, negative, out);
     if (v.type == V_FLOAT)
         *out = value_float(negative ? -v.number : v.number);
     else if (!value_as_int(v, &i))

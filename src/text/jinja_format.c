@@ -429,7 +429,7 @@ static bool format_pieces(Formatter *f, Buffer *out, const char *s, size_t n, in
 bool jinja_format_method(Run *run, const String *format, const Args *args, Value *out) {
     Formatter f = {run, args, 0, format->safe};
     Buffer text = {0};
-    if (format_pieces(&f, &text, format->data, format->length, 1))
+    if (format_pieces(&f, &text, format->data, format->length, 2))
         return value_from_buffer(run, &text, format->safe, out);
     buffer_clear(&text);
     return false;

@@ -104,10 +104,7 @@ static bool split_space(Splitter *s, Piece p, int64_t max) {
             p.length -= n;
         }
         if (!p.length) return true;
-        if (max-- == 0) {
-            while (p.length && is_space(last_char(p, &n))) p.length -= n;
-            return add_part(s, p.data, p.length);
-        }
+        if (max-- == 0) return add_part(s, p.data, p.length);
         size_t word = 0;
         Piece rest = p;
         while (rest.length && !is_space(first_char(rest, &n))) {
@@ -125,13 +122,7 @@ static bool rsplit_space(Splitter *s, Piece p, int64_t max) {
     for (;;) {
         while (p.length && is_space(last_char(p, &n))) p.length -= n;
         if (!p.length) return true;
-        if (max-- == 0) {
-            while (p.length && is_space(first_char(p, &n))) {
-                p.data += n;
-                p.length -= n;
-            }
-            return add_part(s, p.data, p.length);
-        }
+        if (max-- == 0) return add_part(s, p.data, p.length);
         size_t end = p.length;
         while (p.length && !is_space(last_char(p, &n))) p.length -= n;
         if (!add_part(s, p.data + p.length, end - p.length)) return false;

@@ -354,15 +354,14 @@ static Node *parse_filters(Parser *p, Node *n) {
 
 /* ---- primaries ---- */
 
-static bool tuple_ends(const Parser *p, const char *end_word) {
+/* jinja2 means to end a loop's target at "in" too, but its check never holds: a trailing comma there is an error. */
+static bool tuple_ends(const Parser *p) {
     TokenType type = current(p)->type;
-    return type == T_VARIABLE_END || type == T_BLOCK_END || type == T_RPAREN ||
-           (end_word && is_word(current(p), end_word));
+    return type == T_VARIABLE_END || type == T_BLOCK_END || type == T_RPAREN;
 }
 
 typedef struct TupleRules {
     bool primaries_only, with_namespace, with_cond, parenthesised;
-    const char *end_word;
 } TupleRules;
 
 /* Expressions separated by commas; one without a comma is itself. */
@@ -372,7 +371,7 @@ static Node *parse_tuple(Parser *p, TupleRules rules) {
     bool is_tuple = false;
     for (;;) {
         if (items.n && !expect(p, T_COMMA)) return NULL;
-        if (tuple_ends(p, rules.end_word)) break;
+        if (tuple_ends(p)) break;
         Node *n = rules.primaries_only ? parse_primary(p, rules.with_namespace) : parse_expression(p, rules.with_cond);
         if (!list_add(p, &items, n)) return NULL;
         if (current(p)->type != T_COMMA) break;
@@ -649,10 +648,8 @@ static bool set_use(Node *n, NameUse use) {
     return true;
 }
 
-static Node *parse_target(Parser *p, bool with_namespace, const char *end_word) {
-    Node *n = parse_tuple(
-        p, (TupleRules){
-               .primaries_only = true, .with_namespace = with_namespace, .with_cond = true, .end_word = end_word});
+static Node *parse_target(Parser *p, bool with_namespace) {
+    Node *n = parse_tuple(p, (TupleRules){.primaries_only = true, .with_namespace = with_namespace, .with_cond = true});
     if (!n) return NULL;
     if (!set_use(n, USE_STORE)) return fail_at(p, n->line, "can't assign to this expression"), NULL;
     return n;
@@ -672,7 +669,7 @@ static Node *parse_target_name(Parser *p, NameUse use) {
 static Node *parse_set(Parser *p, const Token *from) {
     static const char *const END[] = {"endset", NULL};
     Node *n = node_new(p, N_SET, from);
-    if (!n || !(n->set.target = parse_target(p, true, NULL))) return NULL;
+    if (!n || !(n->set.target = parse_target(p, true))) return NULL;
     if (skip_if(p, T_ASSIGN)) {
         n->set.value = parse_tuple(p, (TupleRules){.with_cond = true});
         return n->set.value ? node_end(p, n) : NULL;
@@ -689,8 +686,8 @@ static Node *parse_set(Parser *p, const Token *from) {
 static Node *parse_for(Parser *p, const Token *from) {
     static const char *const BODY_END[] = {"endfor", "else", NULL}, *const END[] = {"endfor", NULL};
     Node *n = node_new(p, N_FOR, from);
-    if (!n || !(n->loop.target = parse_target(p, false, "in")) || !expect_word(p, "in")) return NULL;
-    n->loop.iter = parse_tuple(p, (TupleRules){.end_word = "recursive"});
+    if (!n || !(n->loop.target = parse_target(p, false)) || !expect_word(p, "in")) return NULL;
+    n->loop.iter = parse_tuple(p, (TupleRules){0});
     if (!n->loop.iter) return NULL;
     if (skip_word(p, "if") && !(n->loop.test = parse_expression(p, true))) return NULL;
     n->loop.recursive = skip_word(p, "recursive");
@@ -789,7 +786,7 @@ static Node *parse_with(Parser *p, const Token *from) {
     if (!n) return NULL;
     while (current(p)->type != T_BLOCK_END) {
         if (n->with.targets.n && !expect(p, T_COMMA)) return NULL;
-        Node *target = parse_target(p, false, NULL);
+        Node *target = parse_target(p, false);
         if (!target || !set_use(target, USE_PARAM) || !list_add(p, &n->with.targets, target) || !expect(p, T_ASSIGN) ||
             !list_add(p, &n->with.values, parse_expression(p, true)))
             return NULL;

@@ -453,6 +453,22 @@ double value_as_double(Value v) {
     return v.type == V_FLOAT ? v.number : v.type == V_BOOL ? v.boolean : (double)v.integer;
 }
 
+bool value_negate_big(Run *run, Value v, bool negative, Value *out) {
+    *out = v;
+    if (!negative) return true;
+    const String *s = v.string;
+    if (s->length == 19 && memcmp(s->data, "9223372036854775808", 19) == 0) { /* the one that fits when negated */
+        *out = value_int(INT64_MIN);
+        return true;
+    }
+    Buffer b = {0};
+    if (s->data[0] != '-') buffer_byte(&b, '-');
+    buffer_append(&b, s->data + (s->data[0] == '-'), s->length - (s->data[0] == '-'));
+    if (!value_from_buffer(run, &b, false, out)) return false;
+    out->type = V_BIG;
+    return true;
+}
+
 /* Exact comparison of an integer with a double, as Python's; 2 for NaN. */
 static int compare_int_float(int64_t i, double d) {
     if (isnan(d)) return 2;

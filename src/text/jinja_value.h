@@ -210,6 +210,7 @@ bool value_is_text(Value v, const char *text);
 bool value_is_number(Value v);            /* bool, int, float */
 bool value_as_int(Value v, int64_t *out); /* bool, int */
 double value_as_double(Value v);
+bool value_negate_big(Run *run, Value v, bool negative, Value *out); /* +v, or -v when negative */
 bool value_equal(Run *run, Value a, Value b, bool *out);
 bool value_compare(Run *run, Value a, Value b, const char *op, int *out); /* < = > as -1 0 1; 2: not ordered (NaN) */
 bool value_hash(Run *run, Value v, uint64_t *out);

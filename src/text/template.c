@@ -217,16 +217,6 @@ static bool set_text(Run *run, Dict *d, const char *name, Value v) {
     return value_text_ref(run, name, strlen(name), &key) && value_dict_set(run, d, key, v);
 }
 
-static bool add_globals(Run *run, Dict *vars) {
-    static const char *const NAMES[] = {"range",  "dict",      "lipsum",          "cycler",
-                                        "joiner", "namespace", "raise_exception", "strftime_now"};
-    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++) {
-        Value f = {.type = V_FUNCTION, .function = jinja_global(NAMES[i], strlen(NAMES[i]))};
-        if (!set_text(run, vars, NAMES[i], f)) return false;
-    }
-    return true;
-}
-
 /* One message: members that are null are left out, and reasoning is put under the names that templates read. */
 static bool message_value(Run *run, const JsonValue *json, Value *out) {
     static const char *const NAMES[] = {"reasoning_content", "thinking", "reasoning"};
@@ -264,7 +254,6 @@ static bool messages_value(Run *run, const JsonValue *json, Value *out) {
 }
 
 static bool add_variables(const ChatTemplate *t, Run *run, const JsonValue *variables, Dict *vars, Value *messages) {
-    if (!add_globals(run, vars)) return false;
     for (size_t i = 0; i < t->n_tokens; i++) {
         Value v;
         if (!value_text_ref(run, t->tokens[i].text, t->tokens[i].length, &v) ||
@@ -405,7 +394,7 @@ static bool render(const ChatTemplate *t, Run *run, const JsonValue *variables, 
     bool prompt = false;
     json_bool(json_get(variables, "add_generation_prompt"), &prompt);
     if (field && prompt) return run_fail(run, "continue_final_message and add_generation_prompt exclude each other");
-    Dict *vars = value_dict_new(run, variables->length + 32);
+    Dict *vars = jinja_variables(run);
     Value messages = {.type = V_MISSING}, final = NONE;
     if (!vars || !add_variables(t, run, variables, vars, &messages)) return false;
     if (field && !mark_end(t, run, messages, field, source, &final)) return false;
