@@ -153,14 +153,24 @@ static uint32_t *order_tokens(const AddedTokens *a) {
     return order;
 }
 
+static bool show_token(const AddedTokens *a, AddedToken *t, const Buffer *text) {
+    t->shown = mem_string(buffer_string(text), text->length);
+    t->shown_length = (uint32_t)text->length;
+    const AddedToken *same = added_find(a, buffer_string(text), text->length);
+    t->hidden = same && same->special;
+    return t->shown != NULL;
+}
+
 static bool add_pattern(AddedTokens *a, uint32_t token, uint32_t order, const Normalizer *normalizer,
                         NormalizeScratch *scratch, Error *err) {
-    const AddedToken *t = &a->tokens[token];
+    AddedToken *t = &a->tokens[token];
     AddedMatcher *m = t->normalized ? &a->normalized : &a->raw;
     Buffer text = {0};
     buffer_append(&text, t->content, t->length);
+    size_t origin = 0;
     bool ok = !text.failed || error_memory(err, "added tokens");
-    if (ok && t->normalized) ok = normalize(normalizer, scratch, &text, err);
+    if (ok && t->normalized) ok = normalize(normalizer, scratch, &text, &origin, err);
+    ok = ok && (show_token(a, t, &text) || error_memory(err, "added tokens"));
     if (ok && text.length) {
         char *copy = mem_string(text.data, text.length);
         ok = copy || error_memory(err, "added tokens");
@@ -188,7 +198,10 @@ bool added_prepare(AddedTokens *a, const Normalizer *normalizer, NormalizeScratc
 }
 
 void added_clear(AddedTokens *a) {
-    for (uint32_t i = 0; i < a->n; i++) mem_free(a->tokens[i].content);
+    for (uint32_t i = 0; i < a->n; i++) {
+        mem_free(a->tokens[i].content);
+        mem_free(a->tokens[i].shown);
+    }
     mem_free(a->tokens);
     mem_free(a->slots);
     mem_free(a->by_id);
@@ -272,7 +285,7 @@ static size_t skip_space_right(const char *text, size_t n, size_t start) {
     return start;
 }
 
-bool added_split(const AddedTokens *a, const AddedMatcher *m, const char *text, size_t n, size_t base, bool at_origin,
+bool added_split(const AddedTokens *a, const AddedMatcher *m, const char *text, size_t n, size_t base, size_t origin,
                  Pieces *out) {
     size_t done = 0, i = 0;
     while (m->n && i < n) {
@@ -291,10 +304,11 @@ bool added_split(const AddedTokens *a, const AddedMatcher *m, const char *text, 
             if (start < done) start = done;
         }
         if (t->rstrip) end = skip_space_right(text, n, end);
-        if (start > done && !pieces_add(out, (Piece){base + done, start - done, -1, at_origin && done == 0}))
+        if (start > done && !pieces_add(out, (Piece){base + done, start - done, -1, pieces_origin(origin, done)}))
             return false;
-        if (!pieces_add(out, (Piece){base + start, end - start, t->id, at_origin && start == 0})) return false;
+        Piece piece = {base + start, end - start, t->id, pieces_origin(origin, start)};
+        if (start < end && !pieces_add(out, piece)) return false; /* else its blanks went with the token before it */
         done = end;
     }
-    return pieces_add(out, (Piece){base + done, n > done ? n - done : 0, -1, at_origin && done == 0});
+    return pieces_add(out, (Piece){base + done, n > done ? n - done : 0, -1, pieces_origin(origin, done)});
 }

@@ -10,6 +10,9 @@
 typedef struct AddedToken {
     char *content;
     uint32_t length;
+    char *shown; /* what decoding gives: of a normalized token its normalized text, as in the reference */
+    uint32_t shown_length;
+    bool hidden; /* skipped with the special tokens: special, and no other text is shown for it */
     int32_t id;
     bool single_word, lstrip, rstrip, normalized, special;
 } AddedToken;
@@ -47,8 +50,9 @@ void added_clear(AddedTokens *a);
 
 const AddedToken *added_find(const AddedTokens *a, const char *text, size_t n);
 const AddedToken *added_by_id(const AddedTokens *a, int32_t id);
-/* Appends the pieces of text[0..n), which lies at `base` in out's text: ids where tokens match, text between them. */
-bool added_split(const AddedTokens *a, const AddedMatcher *m, const char *text, size_t n, size_t base, bool at_origin,
+/* Appends the pieces of text[0..n), which lies at `base` in out's text: ids where tokens match, text between them.
+ * `origin` as in Piece. */
+bool added_split(const AddedTokens *a, const AddedMatcher *m, const char *text, size_t n, size_t base, size_t origin,
                  Pieces *out);
 
 #endif

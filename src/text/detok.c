@@ -9,6 +9,11 @@ struct Detok {
     DecodeState state;
 };
 
+static bool is_hidden(const Tokenizer *t, int32_t id) {
+    const AddedToken *added = added_by_id(&t->added, id);
+    return added && added->hidden;
+}
+
 /* An id within the vocabulary's range but without a token is passed over, as the reference does. */
 static bool push(const Tokenizer *t, DecodeState *state, int32_t id, bool skip_special, Buffer *out, Error *err) {
     if (id < 0 || id >= tokenizer_size(t)) {
@@ -16,7 +21,7 @@ static bool push(const Tokenizer *t, DecodeState *state, int32_t id, bool skip_s
     }
     size_t n;
     const char *token = tokenizer_token(t, id, &n);
-    if (!token || (skip_special && tokenizer_is_special(t, id))) return true;
+    if (!token || (skip_special && is_hidden(t, id))) return true;
     return decode_token(state, token, n, out, err);
 }
 

@@ -174,18 +174,20 @@ static void put_nmt(Buffer *out, uint32_t c) {
     if (!drop) put_code(out, blank ? ' ' : c);
 }
 
-static void each_character(const Buffer *text, Buffer *out, void (*put)(Buffer *, uint32_t)) {
+static void each_character(const Buffer *text, Buffer *out, size_t *origin, void (*put)(Buffer *, uint32_t)) {
+    size_t from = *origin;
     for (size_t i = 0; i < text->length;) {
         uint32_t code = 0xFFFD;
         int n = utf8_decode(text->data + i, text->length - i, &code);
         put(out, code);
+        if (i < from) *origin = out->length;
         i += n ? (size_t)n : 1;
     }
 }
 
 /* ---- steps ---- */
 
-static void strip(const NormalizerStep *s, const Buffer *text, Buffer *out) {
+static void strip(const NormalizerStep *s, const Buffer *text, Buffer *out, size_t *origin) {
     size_t start = 0, end = 0; /* end: behind the last character that is not white space */
     bool seen = false;
     for (size_t i = 0; i < text->length;) {
@@ -201,22 +203,40 @@ static void strip(const NormalizerStep *s, const Buffer *text, Buffer *out) {
     }
     if (!seen && (s->left || s->right)) return;
     if (!s->left) start = 0;
+    *origin = *origin > start ? *origin - start : 0;
     if (!s->right) end = text->length;
     buffer_append(out, text->data + start, end - start);
 }
 
-static bool replace(const NormalizerStep *s, NormalizeScratch *scratch, const Buffer *text, Buffer *out, Error *err) {
+/* What replaces a match has the place of the match's last character. */
+static bool replace(const NormalizerStep *s, NormalizeScratch *scratch, const Buffer *text, Buffer *out, size_t *origin,
+                    Error *err) {
     if (!pattern_spans(s->pattern, &scratch->pattern, text->data, text->length, &scratch->spans, err)) return false;
-    size_t start = 0;
+    size_t start = 0, from = *origin;
+    *origin = 0;
     for (size_t i = 0; i < scratch->spans.n; i++) {
         Span span = scratch->spans.items[i];
+        size_t before = out->length;
         if (span.match)
             buffer_append(out, s->content, s->content_length);
         else
             buffer_append(out, text->data + start, span.end - start);
+        if (span.end <= from)
+            *origin = out->length;
+        else if (!span.match && start < from)
+            *origin = before + (from - start);
         start = span.end;
     }
     return true;
+}
+
+static bool change_form(NormalForm form, NormalizeScratch *scratch, const Buffer *text, Buffer *out, size_t *origin) {
+    if (*origin) { /* only whether a piece begins there matters: the first characters by themselves tell */
+        if (!normal_form(form, text->data, *origin, &scratch->codes, out)) return false;
+        *origin = out->length;
+        buffer_reset(out);
+    }
+    return normal_form(form, buffer_string(text), text->length, &scratch->codes, out);
 }
 
 static void swap_buffers(Buffer *a, Buffer *b) {
@@ -226,54 +246,70 @@ static void swap_buffers(Buffer *a, Buffer *b) {
     buffer_reset(b);
 }
 
-static bool bert(const NormalizerStep *s, NormalizeScratch *scratch, Buffer *text, Buffer *out) {
+static bool bert(const NormalizerStep *s, NormalizeScratch *scratch, Buffer *text, Buffer *out, size_t *origin) {
     void (*const parts[])(Buffer *, uint32_t) = {s->clean ? put_clean : NULL, s->chinese ? put_spaced_chinese : NULL};
     for (int i = 0; i < 2; i++) {
         if (!parts[i]) continue;
-        each_character(text, out, parts[i]);
+        each_character(text, out, origin, parts[i]);
         swap_buffers(text, out);
     }
     if (s->strip_accents) {
-        if (!normal_form((NormalForm){false, false}, buffer_string(text), text->length, &scratch->codes, out))
-            return false;
+        if (!change_form((NormalForm){false, false}, scratch, text, out, origin)) return false;
         swap_buffers(text, out);
-        each_character(text, out, put_unless_bert_mark);
+        each_character(text, out, origin, put_unless_bert_mark);
         swap_buffers(text, out);
     }
-    if (s->lowercase) {
-        each_character(text, out, put_lower);
-    } else {
+    if (s->lowercase)
+        each_character(text, out, origin, put_lower);
+    else
         buffer_append(out, text->data, text->length);
-    }
     return true;
 }
 
-static bool run_step(const NormalizerStep *s, NormalizeScratch *scratch, Buffer *text, Buffer *out, Error *err) {
+static void prepend(const NormalizerStep *s, const Buffer *text, Buffer *out, size_t *origin) {
+    buffer_append(out, s->content, s->content_length);
+    buffer_append(out, text->data, text->length);
+    if (*origin) *origin += s->content_length;
+}
+
+static void apply_charsmap(const NormalizerStep *s, const Buffer *text, Buffer *out, size_t *origin) {
+    charsmap_apply(&s->charsmap, text->data, *origin, out);
+    *origin = out->length;
+    buffer_reset(out);
+    charsmap_apply(&s->charsmap, text->data, text->length, out);
+}
+
+static void to_bytes(const Buffer *text, Buffer *out, size_t *origin) {
+    bytelevel_append(out, text->data, *origin);
+    size_t from = *origin;
+    *origin = out->length;
+    bytelevel_append(out, text->data + from, text->length - from);
+}
+
+static bool run_step(const NormalizerStep *s, NormalizeScratch *scratch, Buffer *text, Buffer *out, size_t *origin,
+                     Error *err) {
+    bool ok = true;
     switch (s->kind) {
-    case NORMALIZE_FORM:
-        return normal_form(s->form, text->data, text->length, &scratch->codes, out) || error_memory(err, "normalizing");
-    case NORMALIZE_LOWERCASE: each_character(text, out, put_lower); return true;
-    case NORMALIZE_STRIP: strip(s, text, out); return true;
-    case NORMALIZE_STRIP_ACCENTS: each_character(text, out, put_unless_mark); return true;
-    case NORMALIZE_BERT: return bert(s, scratch, text, out) || error_memory(err, "normalizing");
-    case NORMALIZE_REPLACE: return replace(s, scratch, text, out, err);
-    case NORMALIZE_PREPEND:
-        buffer_append(out, s->content, s->content_length);
-        buffer_append(out, text->data, text->length);
-        return true;
-    case NORMALIZE_PRECOMPILED: charsmap_apply(&s->charsmap, text->data, text->length, out); return true;
-    case NORMALIZE_NMT: each_character(text, out, put_nmt); return true;
-    case NORMALIZE_BYTE_LEVEL: bytelevel_append(out, text->data, text->length); return true;
+    case NORMALIZE_FORM: ok = change_form(s->form, scratch, text, out, origin); break;
+    case NORMALIZE_LOWERCASE: each_character(text, out, origin, put_lower); break;
+    case NORMALIZE_STRIP: strip(s, text, out, origin); break;
+    case NORMALIZE_STRIP_ACCENTS: each_character(text, out, origin, put_unless_mark); break;
+    case NORMALIZE_BERT: ok = bert(s, scratch, text, out, origin); break;
+    case NORMALIZE_REPLACE: return replace(s, scratch, text, out, origin, err);
+    case NORMALIZE_PREPEND: prepend(s, text, out, origin); break;
+    case NORMALIZE_PRECOMPILED: apply_charsmap(s, text, out, origin); break;
+    case NORMALIZE_NMT: each_character(text, out, origin, put_nmt); break;
+    case NORMALIZE_BYTE_LEVEL: to_bytes(text, out, origin); break;
     }
-    return true;
+    return ok || error_memory(err, "normalizing");
 }
 
-bool normalize(const Normalizer *p, NormalizeScratch *scratch, Buffer *text, Error *err) {
+bool normalize(const Normalizer *p, NormalizeScratch *scratch, Buffer *text, size_t *origin, Error *err) {
     for (size_t i = 0; i < p->n; i++) {
         if (text->length == 0) return true; /* no step makes something of nothing */
         Buffer *out = &scratch->other;
         buffer_reset(out);
-        if (!run_step(&p->steps[i], scratch, text, out, err)) return false;
+        if (!run_step(&p->steps[i], scratch, text, out, origin, err)) return false;
         if (out->failed || text->failed) return error_memory(err, "normalizing");
         swap_buffers(text, out);
     }

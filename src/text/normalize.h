@@ -46,8 +46,9 @@ typedef struct NormalizeScratch {
 bool normalizer_load(Normalizer *p, const JsonValue *v, Error *err); /* v NULL or null: no steps */
 void normalizer_clear(Normalizer *p);
 bool normalizer_is_byte_level(const Normalizer *p);
-/* Normalizes *text (valid UTF-8) in place. */
-bool normalize(const Normalizer *p, NormalizeScratch *scratch, Buffer *text, Error *err);
+/* Normalizes *text (valid UTF-8) in place. *origin: how many bytes at its start come from the input's first character.
+ */
+bool normalize(const Normalizer *p, NormalizeScratch *scratch, Buffer *text, size_t *origin, Error *err);
 void normalize_scratch_clear(NormalizeScratch *scratch);
 
 #endif

@@ -1,4 +1,4 @@
-/* The list behind pieces.h. */
+/* The list behind pieces.h, and the one rule that is the same wherever text is cut. */
 #include "text/pieces.h"
 #include "base/memory.h"
 
@@ -22,6 +22,11 @@ bool pieces_add(Pieces *p, Piece piece) {
         p->items = items;
         p->capacity = capacity;
     }
+    if (piece.origin > piece.length) piece.origin = piece.length;
     p->items[p->n++] = piece;
     return true;
+}
+
+size_t pieces_origin(size_t origin, size_t start) {
+    return origin > start ? origin - start : 0;
 }

@@ -10,7 +10,7 @@
 typedef struct Piece {
     size_t start, length; /* in the text */
     int32_t id;           /* >= 0: an added token, final; -1: text */
-    bool at_origin;       /* begins where the whole input begins */
+    size_t origin;        /* bytes at its start that come from the input's first character: 0 unless it is the first */
 } Piece;
 
 typedef struct Pieces {
@@ -23,5 +23,7 @@ void pieces_reset(Pieces *p); /* empties, keeps the memory */
 void pieces_clear(Pieces *p); /* frees */
 /* Adds a piece; an empty text piece is left out. False when out of memory. */
 bool pieces_add(Pieces *p, Piece piece);
+/* What is left of `origin` bytes in a part that begins at `start`. */
+size_t pieces_origin(size_t origin, size_t start);
 
 #endif

@@ -65,6 +65,9 @@ static bool load_component(Postprocessor *p, const JsonValue *v, Error *err) {
     }
     if (strcmp(type, "ByteLevel") == 0) return true;
     bool template = strcmp(type, "TemplateProcessing") == 0;
+    if (p->items.n && strcmp(type, "ByteLevel") != 0) { /* the reference then does something else than it says */
+        return error_set(err, "a Sequence with more than one template is not supported");
+    }
     if (template || strcmp(type, "BertProcessing") == 0 || strcmp(type, "RobertaProcessing") == 0) {
         return (template ? load_template(p, v, err) : load_bert(p, v, err)) || error_prefix(err, "%s", type);
     }

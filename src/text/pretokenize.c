@@ -318,7 +318,7 @@ static bool add_spans(Pieces *out, const SpanList *spans, Piece whole) {
     size_t start = 0;
     for (size_t i = 0; i < spans->n; i++) {
         size_t end = spans->items[i].end;
-        Piece piece = {whole.start + start, end - start, -1, whole.at_origin && start == 0};
+        Piece piece = {whole.start + start, end - start, -1, pieces_origin(whole.origin, start)};
         if (!spans->items[i].match && !pieces_add(out, piece)) return false;
         start = end;
     }
@@ -356,7 +356,8 @@ static bool split_pieces(const PretokenizerStep *s, PretokenizeScratch *scratch,
     return true;
 }
 
-typedef void (*Rewrite)(const PretokenizerStep *s, Buffer *out, const char *text, Piece piece);
+/* Appends the piece's new text and sets its origin anew. */
+typedef void (*Rewrite)(const PretokenizerStep *s, Buffer *out, const char *text, Piece *piece);
 
 /* Writes every text piece anew. */
 static bool rewrite_pieces(const PretokenizerStep *s, PretokenizeScratch *scratch, Pieces *pieces, Rewrite rewrite,
@@ -368,7 +369,7 @@ static bool rewrite_pieces(const PretokenizerStep *s, PretokenizeScratch *scratc
         Piece *piece = &pieces->items[i];
         if (piece->id >= 0) continue;
         size_t start = out->length;
-        rewrite(s, out, pieces->text.data + piece->start, *piece);
+        rewrite(s, out, pieces->text.data + piece->start, piece);
         piece->start = start;
         piece->length = out->length - start;
     }
@@ -379,30 +380,41 @@ static bool rewrite_pieces(const PretokenizerStep *s, PretokenizeScratch *scratc
     return true;
 }
 
-static void rewrite_prefix_space(const PretokenizerStep *s, Buffer *out, const char *text, Piece piece) {
+static void rewrite_prefix_space(const PretokenizerStep *s, Buffer *out, const char *text, Piece *piece) {
     (void)s;
-    if (text[0] != ' ') buffer_byte(out, ' ');
-    buffer_append(out, text, piece.length);
+    bool prepend = text[0] != ' ';
+    if (prepend) buffer_byte(out, ' ');
+    if (prepend && piece->origin) piece->origin++;
+    buffer_append(out, text, piece->length);
 }
 
-static void rewrite_bytes(const PretokenizerStep *s, Buffer *out, const char *text, Piece piece) {
+static void rewrite_bytes(const PretokenizerStep *s, Buffer *out, const char *text, Piece *piece) {
     (void)s;
-    bytelevel_append(out, text, piece.length);
+    size_t before = out->length, origin = piece->origin;
+    bytelevel_append(out, text, origin);
+    piece->origin = out->length - before;
+    bytelevel_append(out, text + origin, piece->length - origin);
 }
 
-static void rewrite_metaspace(const PretokenizerStep *s, Buffer *out, const char *text, Piece piece) {
-    size_t n = s->character[0] ? strlen(s->character) : 1;
-    bool starts = text[0] == ' ' || (piece.length >= n && memcmp(text, s->character, n) == 0);
-    bool prepend = s->scheme == PREPEND_ALWAYS || (s->scheme == PREPEND_FIRST && piece.at_origin);
-    if (prepend && !starts) buffer_append(out, s->character, n);
-    size_t kept = 0;
-    for (size_t i = 0; i < piece.length; i++) {
+static void replace_blanks(const PretokenizerStep *s, Buffer *out, const char *text, size_t n) {
+    size_t length = s->character[0] ? strlen(s->character) : 1, kept = 0;
+    for (size_t i = 0; i < n; i++) {
         if (text[i] != ' ') continue;
         buffer_append(out, text + kept, i - kept);
-        buffer_append(out, s->character, n);
+        buffer_append(out, s->character, length);
         kept = i + 1;
     }
-    buffer_append(out, text + kept, piece.length - kept);
+    buffer_append(out, text + kept, n - kept);
+}
+
+static void rewrite_metaspace(const PretokenizerStep *s, Buffer *out, const char *text, Piece *piece) {
+    size_t length = s->character[0] ? strlen(s->character) : 1, before = out->length, origin = piece->origin;
+    bool starts = text[0] == ' ' || (piece->length >= length && memcmp(text, s->character, length) == 0);
+    bool prepend = s->scheme == PREPEND_ALWAYS || (s->scheme == PREPEND_FIRST && origin);
+    if (prepend && !starts) buffer_append(out, s->character, length);
+    replace_blanks(s, out, text, origin);
+    if (origin) piece->origin = out->length - before;
+    replace_blanks(s, out, text + origin, piece->length - origin);
 }
 
 static bool run_byte_level(const PretokenizerStep *s, PretokenizeScratch *scratch, Pieces *pieces, Error *err) {

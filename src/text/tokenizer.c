@@ -126,21 +126,23 @@ static bool normalize_span(const Tokenizer *t, EncodeScratch *s, const char *tex
     buffer_reset(&s->text);
     buffer_append(&s->text, text + span.start, span.length);
     if (s->text.failed) return error_memory(err, "text");
-    if (!normalize(&t->normalizer, &s->normalize, &s->text, err)) return false;
+    if (!normalize(&t->normalizer, &s->normalize, &s->text, &span.origin, err)) return false;
     size_t base = s->pieces.text.length;
     buffer_append(&s->pieces.text, s->text.data, s->text.length);
     bool ok = !s->pieces.text.failed && added_split(&t->added, &t->added.normalized, buffer_string(&s->text),
-                                                    s->text.length, base, span.at_origin, &s->pieces);
+                                                    s->text.length, base, span.origin, &s->pieces);
     return ok || error_memory(err, "pieces");
 }
 
 static bool cut_added(const Tokenizer *t, EncodeScratch *s, const char *text, size_t n, Error *err) {
-    if (!added_split(&t->added, &t->added.raw, text, n, 0, true, &s->raw)) return error_memory(err, "pieces");
+    uint32_t first;
+    size_t origin = (size_t)utf8_decode(text, n, &first);
+    if (!added_split(&t->added, &t->added.raw, text, n, 0, origin, &s->raw)) return error_memory(err, "pieces");
     for (size_t i = 0; i < s->raw.n; i++) {
         Piece span = s->raw.items[i];
         if (span.id < 0) {
             if (!normalize_span(t, s, text, span, err)) return false;
-        } else if (!pieces_add(&s->pieces, (Piece){s->pieces.text.length, 0, span.id, span.at_origin})) {
+        } else if (!pieces_add(&s->pieces, (Piece){s->pieces.text.length, 0, span.id, span.origin})) {
             return error_memory(err, "pieces");
         }
     }
@@ -194,6 +196,6 @@ bool tokenizer_is_special(const Tokenizer *t, int32_t id) {
 const char *tokenizer_token(const Tokenizer *t, int32_t id, size_t *n) {
     const AddedToken *added = added_by_id(&t->added, id);
     if (!added) return vocab_token(&t->subword.vocab, id, n);
-    if (n) *n = added->length;
-    return added->content;
+    if (n) *n = added->shown_length;
+    return added->shown;
 }

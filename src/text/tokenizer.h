@@ -35,7 +35,8 @@ bool tokenizer_encode(const Tokenizer *t, const char *text, size_t n, unsigned f
 int32_t tokenizer_size(const Tokenizer *t);
 int32_t tokenizer_find(const Tokenizer *t, const char *token); /* -1 when absent */
 bool tokenizer_is_special(const Tokenizer *t, int32_t id);
-/* The token as tokenizer.json spells it; NULL for an id that has none. */
+/* The token as tokenizer.json spells it (an added token with the "normalized" flag: normalized); NULL for an id that
+ * has none. */
 const char *tokenizer_token(const Tokenizer *t, int32_t id, size_t *n);
 
 /* Whole decoding, appended to out: equals Python's decode(ids, skip_special_tokens=skip). Always valid UTF-8. An id
