@@ -31,50 +31,30 @@ static inline __m512i line_load(const uint8_t *p) {
     return _mm512_loadu_si512((const void *)p);
 }
 
-/* The 8 quads of a block of 32: see tile.h for the planes. */
-static inline __attribute__((always_inline)) void block_unpack(TileStorage storage, const uint8_t *p, __m512i q[8]) {
+/* Quad i of a block of 32: see tile.h for the planes. `storage` and i are constants after inlining. */
+static inline __attribute__((always_inline)) __m512i quad_unpack(TileStorage storage, const uint8_t *p, int i) {
     const __m512i m4 = _mm512_set1_epi8(15), m2 = _mm512_set1_epi8(3), m1 = _mm512_set1_epi8(1);
-    if (storage == TILE_8) {
-        UNROLL for (int i = 0; i < 8; i++) q[i] = line_load(p + 64 * i);
-        return;
-    }
-    if (storage == TILE_2 || storage == TILE_3) {
-        UNROLL for (int i = 0; i < 2; i++) {
-            __m512i line = line_load(p + 64 * i);
-            q[4 * i] = _mm512_and_si512(line, m2);
-            q[4 * i + 1] = _mm512_and_si512(_mm512_srli_epi16(line, 2), m2);
-            q[4 * i + 2] = _mm512_and_si512(_mm512_srli_epi16(line, 4), m2);
-            q[4 * i + 3] = _mm512_and_si512(_mm512_srli_epi16(line, 6), m2);
-        }
-    } else {
-        UNROLL for (int i = 0; i < 4; i++) {
-            __m512i line = line_load(p + 64 * i);
-            q[2 * i] = _mm512_and_si512(line, m4);
-            q[2 * i + 1] = _mm512_and_si512(_mm512_srli_epi16(line, 4), m4);
-        }
-    }
-    if (storage == TILE_FP4) {
-        const __m512i table = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)tile_fp4_codes));
-        UNROLL for (int i = 0; i < 8; i++) q[i] = _mm512_shuffle_epi8(table, q[i]);
-    }
+    if (storage == TILE_8) return line_load(p + 64 * i);
+    __m512i q;
+    if (storage == TILE_2 || storage == TILE_3)
+        q = _mm512_and_si512(_mm512_srli_epi16(line_load(p + 64 * (i / 4)), (unsigned)(i % 4 * 2)), m2);
+    else
+        q = _mm512_and_si512(_mm512_srli_epi16(line_load(p + 64 * (i / 2)), (unsigned)(i % 2 * 4)), m4);
+    if (storage == TILE_FP4)
+        return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128((const void *)tile_fp4_codes)), q);
     if (storage == TILE_3 || storage == TILE_5) { /* one more bit, at 2 or at 4 */
         int at = storage == TILE_3 ? 2 : 4;
-        __m512i line = line_load(p + (storage == TILE_3 ? 128 : 256)), bit = _mm512_slli_epi16(m1, (unsigned)at);
-        UNROLL for (int i = 0; i < 8; i++) {
-            __m512i moved =
-                i < at ? _mm512_slli_epi16(line, (unsigned)(at - i)) : _mm512_srli_epi16(line, (unsigned)(i - at));
-            q[i] = _mm512_or_si512(q[i], _mm512_and_si512(moved, bit));
-        }
+        __m512i line = line_load(p + (storage == TILE_3 ? 128 : 256));
+        line = i < at ? _mm512_slli_epi16(line, (unsigned)(at - i)) : _mm512_srli_epi16(line, (unsigned)(i - at));
+        q = _mm512_or_si512(q, _mm512_and_si512(line, _mm512_slli_epi16(m1, (unsigned)at)));
     }
     if (storage == TILE_6) { /* two more bits at 4 */
-        UNROLL for (int i = 0; i < 2; i++) {
-            __m512i line = line_load(p + 256 + 64 * i), bits = _mm512_slli_epi16(m2, 4);
-            q[4 * i] = _mm512_or_si512(q[4 * i], _mm512_and_si512(_mm512_slli_epi16(line, 4), bits));
-            q[4 * i + 1] = _mm512_or_si512(q[4 * i + 1], _mm512_and_si512(_mm512_slli_epi16(line, 2), bits));
-            q[4 * i + 2] = _mm512_or_si512(q[4 * i + 2], _mm512_and_si512(line, bits));
-            q[4 * i + 3] = _mm512_or_si512(q[4 * i + 3], _mm512_and_si512(_mm512_srli_epi16(line, 2), bits));
-        }
+        int from = i % 4 * 2;
+        __m512i line = line_load(p + 256 + 64 * (i / 4));
+        line = from < 4 ? _mm512_slli_epi16(line, (unsigned)(4 - from)) : _mm512_srli_epi16(line, (unsigned)(from - 4));
+        q = _mm512_or_si512(q, _mm512_and_si512(line, _mm512_slli_epi16(m2, 4)));
     }
+    return q;
 }
 
 /* Scale and bias of group g of a unit. */
@@ -122,113 +102,147 @@ static inline __m512 group_add(__m512i dot, __m512 scale, __m512 bias, float a, 
     return has_bias ? _mm512_fmadd_ps(bias, _mm512_set1_ps(a_sum), acc) : acc;
 }
 
-enum { STREAM_ROWS = 4, STREAM_MOST = 8 };
+enum { STREAM_ROWS = 4, STREAM_TILES = 2, STREAM_MOST = 48 };
 
-/* The products of a block with one row: a row has `ways` accumulators for each half of a code, to hide the latency. */
-static inline __attribute__((always_inline)) void block_dot(const __m512i q[8], const uint8_t *xs, int padded, int bits,
-                                                            int ways, __m512i high[2], __m512i low[2]) {
-    UNROLL for (int i = 0; i < 8; i++) high[i % ways] =
-        _mm512_dpbusd_epi32(high[i % ways], q[i], li_set(quad_at(xs + 4 * i)));
+/* What a run over STREAM_TILES neighbouring tiles needs; where the last tile has no neighbour, it is its own and is not
+ * stored. */
+typedef struct Stream {
+    const TileJob *job;
+    const uint8_t *units[STREAM_TILES];
+    int tile, row;
+} Stream;
+
+static inline void stream_store(const Stream *s, int r, int t, __m512 acc) {
+    const TileJob *job = s->job;
+    int first = (s->tile + t) * TILE_ROWS;
+    if (first < job->n_outputs)
+        store_outputs(job->y + (size_t)(s->row + r) * job->y_stride + first, acc, job->n_outputs - first);
+}
+
+/* Two tiles times `rows` rows over one group of `blocks` blocks: integer sums. An activation quad is broadcast once for
+ * both tiles. */
+static inline __attribute__((always_inline)) void stream_dots(TileStorage storage,
+                                                              const uint8_t *const blocks[STREAM_TILES], int n_blocks,
+                                                              int block_bytes, const uint8_t *codes, size_t row_bytes,
+                                                              int padded, int bits, int rows,
+                                                              __m512i dot[STREAM_ROWS][STREAM_TILES]) {
+    __m512i low[STREAM_ROWS][STREAM_TILES];
+    UNROLL for (int r = 0; r < rows; r++) {
+        UNROLL for (int t = 0; t < STREAM_TILES; t++) dot[r][t] = low[r][t] = _mm512_setzero_si512();
+    }
+    for (int b = 0; b < n_blocks; b++, codes += TILE_BLOCK) {
+        UNROLL for (int i = 0; i < 8; i++) {
+            __m512i q[STREAM_TILES];
+            UNROLL for (int t = 0; t < STREAM_TILES; t++) q[t] = quad_unpack(storage, blocks[t] + b * block_bytes, i);
+            UNROLL for (int r = 0; r < rows; r++) {
+                const uint8_t *xs = codes + (size_t)r * row_bytes + 4 * i;
+                __m512i v = li_set(quad_at(xs));
+                UNROLL for (int t = 0; t < STREAM_TILES; t++) dot[r][t] = _mm512_dpbusd_epi32(dot[r][t], q[t], v);
+                if (bits == 8) continue;
+                v = li_set(quad_at(xs + padded));
+                UNROLL for (int t = 0; t < STREAM_TILES; t++) low[r][t] = _mm512_dpbusd_epi32(low[r][t], q[t], v);
+            }
+        }
+    }
     if (bits == 8) return;
-    UNROLL for (int i = 0; i < 8; i++) low[i % ways] =
-        _mm512_dpbusd_epi32(low[i % ways], q[i], li_set(quad_at(xs + padded + 4 * i)));
+    UNROLL for (int r = 0; r < rows; r++) {
+        UNROLL for (int t = 0; t < STREAM_TILES; t++) dot[r][t] =
+            _mm512_add_epi32(_mm512_slli_epi32(dot[r][t], 8), low[r][t]);
+    }
 }
 
-/* One tile times `rows` rows, codes unpacked in registers, groups of at least a block. */
-static inline __attribute__((always_inline)) void tile_stream(const TileJob *job, TileStorage storage, int tile,
-                                                              int row, int rows) {
-    const TileFormat *f = job->format;
-    const QuantRows *x = job->x;
-    const uint8_t *unit = job->tiles + (size_t)tile * job->tile_bytes;
-    const int per_unit = f->unit / f->group, block_bytes = f->block_bytes, group = f->group, offset = f->offset,
-              padded = x->padded;
-    const bool has_bias = f->has_bias;
-    const int ways = rows <= 2 ? 2 : 1, bits = x->bits;
-    const size_t row_bytes = (size_t)padded * (size_t)bits / 8;
-    const uint8_t *codes = x->codes + (size_t)row * row_bytes;
-    __m512 acc[STREAM_ROWS];
-    UNROLL for (int r = 0; r < rows; r++) acc[r] = _mm512_setzero_ps();
-    for (int first = 0; first < x->n_groups; first += per_unit, unit += f->unit_bytes) {
+/* The two fused operations for group g of each unit. */
+static inline __attribute__((always_inline)) void stream_group_end(const Stream *s, int unit_group, int group, int rows,
+                                                                   __m512i dot[STREAM_ROWS][STREAM_TILES],
+                                                                   __m512 acc[STREAM_ROWS][STREAM_TILES]) {
+    const TileFormat *f = s->job->format;
+    const QuantRows *x = s->job->x;
+    __m512 scale[STREAM_TILES], bias[STREAM_TILES];
+    UNROLL for (int t = 0; t < STREAM_TILES; t++) group_scales(f, s->units[t], unit_group, &scale[t], &bias[t]);
+    UNROLL for (int r = 0; r < rows; r++) {
+        size_t at = (size_t)(s->row + r) * (size_t)x->n_groups + (size_t)group;
+        UNROLL for (int t = 0; t < STREAM_TILES; t++) {
+            if (f->offset) dot[r][t] = _mm512_sub_epi32(dot[r][t], li_set(f->offset * x->sum[at]));
+            acc[r][t] = group_add(dot[r][t], scale[t], bias[t], x->a[at], x->a_sum[at], f->has_bias, acc[r][t]);
+        }
+    }
+}
+
+/* Two tiles times `rows` rows, codes unpacked in registers, groups of at least a block. */
+static inline __attribute__((always_inline)) void stream_rows(Stream s, TileStorage storage, int bits, int rows) {
+    const TileFormat *f = s.job->format;
+    const QuantRows *x = s.job->x;
+    const int per_unit = f->unit / f->group, n_blocks = f->group / TILE_BLOCK, group_bytes = n_blocks * f->block_bytes;
+    const size_t row_bytes = (size_t)x->padded * (size_t)bits / 8;
+    const uint8_t *codes = x->codes + (size_t)s.row * row_bytes;
+    __m512 acc[STREAM_ROWS][STREAM_TILES];
+    UNROLL for (int r = 0; r < rows; r++) {
+        UNROLL for (int t = 0; t < STREAM_TILES; t++) acc[r][t] = _mm512_setzero_ps();
+    }
+    for (int first = 0; first < x->n_groups; first += per_unit) {
         int n = x->n_groups - first < per_unit ? x->n_groups - first : per_unit;
-        const uint8_t *block = unit;
+        for (int g = 0; g < n; g++, codes += f->group) {
+            __m512i dot[STREAM_ROWS][STREAM_TILES];
+            const uint8_t *const blocks[STREAM_TILES] = {s.units[0] + g * group_bytes, s.units[1] + g * group_bytes};
+            stream_dots(storage, blocks, n_blocks, f->block_bytes, codes, row_bytes, x->padded, bits, rows, dot);
+            stream_group_end(&s, g, first + g, rows, dot, acc);
+        }
+        UNROLL for (int t = 0; t < STREAM_TILES; t++) s.units[t] += f->unit_bytes;
+    }
+    UNROLL for (int r = 0; r < rows; r++) {
+        UNROLL for (int t = 0; t < STREAM_TILES; t++) stream_store(&s, r, t, acc[r][t]);
+    }
+}
+
+/* The same for groups of 16, where the halves of a block are two groups. One row. */
+static inline __attribute__((always_inline)) void stream_row_16(Stream s, TileStorage storage, int bits) {
+    const TileFormat *f = s.job->format;
+    const QuantRows *x = s.job->x;
+    const int per_unit = f->unit / f->group;
+    const uint8_t *xs = x->codes + (size_t)s.row * (size_t)x->padded * (size_t)bits / 8;
+    __m512 acc[STREAM_ROWS][STREAM_TILES];
+    UNROLL for (int t = 0; t < STREAM_TILES; t++) acc[0][t] = _mm512_setzero_ps();
+    for (int first = 0; first < x->n_groups; first += per_unit) {
+        int n = x->n_groups - first < per_unit ? x->n_groups - first : per_unit;
         for (int g = 0; g < n; g++) {
-            __m512i high[STREAM_ROWS][2], low[STREAM_ROWS][2];
-            UNROLL for (int r = 0; r < rows; r++) {
-                high[r][0] = high[r][1] = low[r][0] = low[r][1] = _mm512_setzero_si512();
+            __m512i dot[STREAM_ROWS][STREAM_TILES];
+            int k = g * 16, half = g % 2;
+            UNROLL for (int t = 0; t < STREAM_TILES; t++) {
+                const uint8_t *block = s.units[t] + k / TILE_BLOCK * f->block_bytes;
+                __m512i high = _mm512_setzero_si512(), low = _mm512_setzero_si512();
+                UNROLL for (int i = 0; i < 4; i++) {
+                    __m512i q = half ? quad_unpack(storage, block, i + 4) : quad_unpack(storage, block, i);
+                    high = _mm512_dpbusd_epi32(high, q, li_set(quad_at(xs + k + 4 * i)));
+                    if (bits == 16) low = _mm512_dpbusd_epi32(low, q, li_set(quad_at(xs + x->padded + k + 4 * i)));
+                }
+                dot[0][t] = bits == 16 ? _mm512_add_epi32(_mm512_slli_epi32(high, 8), low) : high;
             }
-            for (int k = 0; k < group; k += TILE_BLOCK, block += block_bytes, codes += TILE_BLOCK) {
-                __m512i q[8];
-                block_unpack(storage, block, q);
-                UNROLL for (int r = 0; r < rows; r++)
-                    block_dot(q, codes + (size_t)r * row_bytes, padded, bits, ways, high[r], low[r]);
-            }
-            __m512 scale, bias;
-            group_scales(f, unit, g, &scale, &bias);
-            UNROLL for (int r = 0; r < rows; r++) {
-                size_t at = (size_t)(row + r) * (size_t)x->n_groups + (size_t)(first + g);
-                __m512i h = ways == 2 ? _mm512_add_epi32(high[r][0], high[r][1]) : high[r][0];
-                __m512i l = ways == 2 ? _mm512_add_epi32(low[r][0], low[r][1]) : low[r][0];
-                __m512i dot = bits == 16 ? _mm512_add_epi32(_mm512_slli_epi32(h, 8), l) : h;
-                if (offset) dot = _mm512_sub_epi32(dot, li_set(offset * x->sum[at]));
-                acc[r] = group_add(dot, scale, bias, x->a[at], x->a_sum[at], has_bias, acc[r]);
-            }
+            stream_group_end(&s, g, first + g, 1, dot, acc);
         }
+        xs += f->unit;
+        UNROLL for (int t = 0; t < STREAM_TILES; t++) s.units[t] += f->unit_bytes;
     }
-    UNROLL for (int r = 0; r < rows; r++) store_outputs(job->y + (size_t)(row + r) * job->y_stride + tile * TILE_ROWS,
-                                                        acc[r], job->n_outputs - tile * TILE_ROWS);
+    UNROLL for (int t = 0; t < STREAM_TILES; t++) stream_store(&s, 0, t, acc[0][t]);
 }
 
-/* The same for groups of 16: the halves of a block are two groups. One row at a time. */
-static inline __attribute__((always_inline)) void tile_stream_16(const TileJob *job, TileStorage storage, int tile,
-                                                                 int row) {
-    const TileFormat *f = job->format;
-    const QuantRows *x = job->x;
-    const uint8_t *unit = job->tiles + (size_t)tile * job->tile_bytes;
-    const int per_unit = f->unit / f->group, bits = x->bits;
-    const uint8_t *xs = x->codes + (size_t)row * (size_t)x->padded * (size_t)bits / 8;
-    const size_t at = (size_t)row * (size_t)x->n_groups;
-    __m512 acc = _mm512_setzero_ps();
-    for (int first = 0; first < x->n_groups; first += per_unit, unit += f->unit_bytes) {
-        int n = x->n_groups - first < per_unit ? x->n_groups - first : per_unit;
-        for (int g = 0; g < n; g += 2, xs += TILE_BLOCK) {
-            __m512i q[8], high[2], low[2];
-            block_unpack(storage, unit + g / 2 * f->block_bytes, q);
-            high[0] = high[1] = low[0] = low[1] = _mm512_setzero_si512();
-            UNROLL for (int i = 0; i < 8; i++) {
-                high[i / 4] = _mm512_dpbusd_epi32(high[i / 4], q[i], li_set(quad_at(xs + 4 * i)));
-                if (bits == 16)
-                    low[i / 4] = _mm512_dpbusd_epi32(low[i / 4], q[i], li_set(quad_at(xs + x->padded + 4 * i)));
-            }
-            UNROLL for (int half = 0; half < 2; half++) {
-                if (g + half >= n) break;
-                __m512 scale, bias;
-                size_t group = at + (size_t)(first + g + half);
-                group_scales(f, unit, g + half, &scale, &bias);
-                __m512i dot = bits == 16 ? _mm512_add_epi32(_mm512_slli_epi32(high[half], 8), low[half]) : high[half];
-                if (f->offset) dot = _mm512_sub_epi32(dot, li_set(f->offset * x->sum[group]));
-                acc = group_add(dot, scale, bias, x->a[group], x->a_sum[group], f->has_bias, acc);
-            }
-        }
-    }
-    store_outputs(job->y + (size_t)row * job->y_stride + tile * TILE_ROWS, acc, job->n_outputs - tile * TILE_ROWS);
-}
-
-/* Four rows at a time: a tile stays in the cache between them, and eight rows' accumulators would not fit the
+/* Four rows at a time: two tiles stay in the cache between them, and more rows' accumulators would not fit the
  * registers. */
-static inline __attribute__((always_inline)) void tile_stream_rows(const TileJob *job, TileStorage storage) {
+static inline __attribute__((always_inline)) void stream_tiles(const TileJob *job, TileStorage storage, int bits) {
     int n = job->x->n_rows;
-    for (int tile = 0; tile < job->n_tiles; tile++) {
-        int row = 0;
+    for (int tile = 0; tile < job->n_tiles; tile += STREAM_TILES) {
+        Stream s = {.job = job, .tile = tile};
+        s.units[0] = s.units[1] = job->tiles + (size_t)tile * job->tile_bytes;
+        if (tile + 1 < job->n_tiles) s.units[1] += job->tile_bytes;
         if (job->format->group < TILE_BLOCK) {
-            for (; row < n; row++) tile_stream_16(job, storage, tile, row);
+            for (; s.row < n; s.row++) stream_row_16(s, storage, bits);
             continue;
         }
-        for (; n - row >= 4; row += 4) tile_stream(job, storage, tile, row, 4);
-        if (n - row >= 2) {
-            tile_stream(job, storage, tile, row, 2);
-            row += 2;
+        for (; n - s.row >= 4; s.row += 4) stream_rows(s, storage, bits, 4);
+        if (n - s.row >= 2) {
+            stream_rows(s, storage, bits, 2);
+            s.row += 2;
         }
-        if (n - row == 1) tile_stream(job, storage, tile, row, 1);
+        if (n - s.row == 1) stream_rows(s, storage, bits, 1);
     }
 }
 
@@ -245,8 +259,12 @@ static inline __attribute__((always_inline)) void tile_stream_rows(const TileJob
 
 static void tiles_stream(const TileJob *job) {
     TileStorage storage = job->format->storage;
-#define STREAM(s) tile_stream_rows(job, s)
-    EACH_STORAGE(STREAM)
+#define STREAM_16(s) stream_tiles(job, s, 16)
+#define STREAM_8(s) stream_tiles(job, s, 8)
+    if (job->x->bits == 16)
+        EACH_STORAGE(STREAM_16)
+    else
+        EACH_STORAGE(STREAM_8)
 }
 
 /* A tile as bytes and f32 scales, for many rows: quads [padded / 4][64], scale and bias [n_groups][16]. */
@@ -261,9 +279,8 @@ static inline __attribute__((always_inline)) void panel_codes(const TileJob *job
     const uint8_t *unit = job->tiles + (size_t)tile * job->tile_bytes;
     for (int k = 0; k < job->x->cols; k += f->unit, unit += f->unit_bytes)
         for (int b = 0; b < f->unit / TILE_BLOCK; b++, quads += 512) {
-            __m512i q[8];
-            block_unpack(storage, unit + b * f->block_bytes, q);
-            UNROLL for (int i = 0; i < 8; i++) _mm512_storeu_si512((void *)(quads + 64 * i), q[i]);
+            UNROLL for (int i = 0; i < 8; i++)
+                _mm512_storeu_si512((void *)(quads + 64 * i), quad_unpack(storage, unit + b * f->block_bytes, i));
         }
 }
 

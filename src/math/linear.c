@@ -263,10 +263,11 @@ static void apply_task(void *context, int task, int thread) {
         apply_floats(c, job, first, n);
 }
 
-/* Tiles per task: large enough that taking one costs nothing, small enough that threads end together. */
+/* Tiles per task: large enough that taking one costs nothing, small enough that threads end together; even, since
+ * kernels take tiles in pairs. */
 static int tiles_per_task(const Linear *w, int threads) {
-    int n = w->n_tiles / (threads * 4);
-    return n < 1 ? 1 : n > MAX_TASK_TILES ? MAX_TASK_TILES : n;
+    int n = w->n_tiles / (threads * 4) / 2 * 2;
+    return n < 2 ? 2 : n > MAX_TASK_TILES ? MAX_TASK_TILES : n;
 }
 
 static bool apply_group(const LinearJob *jobs, int n_jobs, Activations *x, Pool *pool, Arena *arena) {
