@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Compares our tokenizers with Python `tokenizers` on random tokenizers, texts and ids.
 
+  compare_tokenizers.py --write tests/data/tokenizers/components.json    what the unit test text/components checks offline
   compare_tokenizers.py DRIVER [--rounds 200] [--texts 100] [--seed 1] [--folder DIR_WITH_TOKENIZER_JSON]...
 
 DRIVER is tokenizer_driver.c, built with our sources. Each round makes a tokenizer of random components (model, normalizer,
@@ -11,10 +12,11 @@ import argparse
 import base64
 import json
 import random
-import struct
+import re
 import subprocess
 import sys
 
+import tokenizers
 from tokenizers import Tokenizer
 
 sys.path.insert(0, __file__.rsplit("/", 3)[0] + "/tools")
@@ -296,15 +298,57 @@ def compare(ours, theirs, size, r, n_texts, report):
     return n
 
 
+def kinds_of(document):
+    return set(re.findall(r'"type": "(\w+)"', json.dumps({k: v for k, v in document.items() if k != "model"}))) | {document["model"]["type"]}
+
+
+def write_cases(path, seed):
+    """Small tokenizers until every kind of component has been there some times, with what the library makes of texts."""
+    counts, cases, i = {}, [], 0
+    while len(cases) < 90:
+        r = random.Random(seed * 1000003 + i)
+        i += 1
+        document = make(r)
+        kinds = kinds_of(document)
+        source = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+        theirs = guarded(Tokenizer.from_str, source)
+        if isinstance(theirs, dict) or len(source) > 9000 or all(counts.get(k, 0) >= 8 for k in kinds):
+            continue
+        rows = []
+        while len(rows) < 8:
+            t = text(r)
+            if len(t) > 60 or rows and len(t) < 3:
+                continue
+            ids = guarded(lambda: [theirs.encode(t, add_special_tokens=False).ids, theirs.encode(t).ids])
+            if isinstance(ids, dict):
+                if not ids["panic"]:
+                    rows.append([t, None])
+                continue
+            shown = guarded(lambda: [theirs.decode(ids[1], skip_special_tokens=s) for s in (False, True)])
+            rows.append([t, *ids] + ([] if isinstance(shown, dict) else shown))
+        for k in kinds:
+            counts[k] = counts.get(k, 0) + 1
+        cases.append({"tokenizer": document, "rows": rows})
+    lines = ",\n".join(json.dumps(c, ensure_ascii=True, separators=(",", ":")) for c in cases)
+    note = f"made by tests/differential/compare_tokenizers.py --write, with tokenizers {tokenizers.__version__}; a row: text, ids without " \
+           "specials, with them, the latter decoded, the same without special tokens"
+    with open(path, "w", encoding="ascii") as f:
+        f.write('{"note":' + json.dumps(note) + ',"cases":[\n' + lines + "\n]}\n")
+    print(dict(sorted(counts.items(), key=lambda kv: kv[1])))
+
+
 def main():
     p = argparse.ArgumentParser()
-    p.add_argument("driver")
+    p.add_argument("driver", nargs="?")
+    p.add_argument("--write")
     p.add_argument("--rounds", type=int, default=200)
     p.add_argument("--texts", type=int, default=100)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--show", type=int, default=10)
     p.add_argument("--folder", nargs="*", default=[])
     a = p.parse_args()
+    if a.write:
+        return write_cases(a.write, a.seed)
     ours, differences, compared, unloaded, shown = Ours(a.driver), 0, 0, 0, -1
     jobs = [open(f + "/tokenizer.json").read() for f in a.folder] or [None] * a.rounds
     for i, job in enumerate(jobs):
