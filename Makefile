@@ -32,8 +32,8 @@ override CC := $(ARCH)-linux-gnu-gcc
 override AR := $(ARCH)-linux-gnu-ar
 SYSROOT := $(abspath build/sysroot-$(ARCH))
 ARCH_CFLAGS = -isystem $(SYSROOT)/usr/include -isystem $(SYSROOT)/usr/include/$(ARCH)-linux-gnu
-ARCH_LDFLAGS = -L$(SYSROOT)/usr/lib/$(ARCH)-linux-gnu -Wl,-rpath,$(SYSROOT)/usr/lib/$(ARCH)-linux-gnu \
-	-Wl,-rpath-link,$(SYSROOT)/usr/lib/$(ARCH)-linux-gnu
+SYSROOT_LIBS := $(SYSROOT)/usr/lib/$(ARCH)-linux-gnu:$(SYSROOT)/lib/$(ARCH)-linux-gnu
+ARCH_LDFLAGS = -L$(SYSROOT)/usr/lib/$(ARCH)-linux-gnu -Wl,-rpath,$(SYSROOT_LIBS) -Wl,-rpath-link,$(SYSROOT_LIBS)
 SYSROOT_READY := build/sysroot-$(ARCH)/ready
 endif
 
