@@ -160,7 +160,7 @@ LineEdit *lineedit_new(Error *err) {
     el_set(e->edit, EL_EDITOR, "emacs");
     el_set(e->edit, EL_SIGNAL, 0);
     el_wset(e->edit, EL_GETCFN, read_character);
-    el_set(e->edit, EL_ADDFN, "lockstep-paste", "take pasted text", take_paste);
+    el_wset(e->edit, EL_ADDFN, L"lockstep-paste", L"take pasted text", take_paste); /* el_set would leak copies */
     el_set(e->edit, EL_BIND, PASTE_BEGIN, "lockstep-paste", NULL);
     open_history(e);
     return e;
