@@ -137,7 +137,7 @@ static bool read_heads(GgufModel *m, Error *err) {
     if (!want_size(m, "attention.head_count", 0, &m->n_heads, err) ||
         !want_size(m, "attention.head_count_kv", m->n_heads, &m->n_kv_heads, err))
         return false;
-    int64_t from_hidden = hidden % m->n_heads == 0 ? hidden / m->n_heads : 0;
+    int64_t from_hidden = m->n_heads > 0 && hidden % m->n_heads == 0 ? hidden / m->n_heads : 0;
     if (!want_size(m, "attention.key_length", from_hidden, &m->head_dim, err) ||
         !want_size(m, "attention.value_length", m->head_dim, &value, err) ||
         !want_size(m, "rope.dimension_count", m->head_dim, &rotated, err))

@@ -6,13 +6,14 @@
 #include "base/arena.h"
 #include "base/memory.h"
 #include "convert/gguf_blocks.h"
+#include "file/mapping.h"
 #include "file/safetensors.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { NAME = 256 };
+enum { NAME = 256, STEP_BYTES = 1 << 22 /* after so much, memory is released and progress reported */ };
 
 typedef enum PartKind {
     PART_RAW,       /* the row's bytes */
@@ -24,7 +25,7 @@ typedef enum PartKind {
     PART_SUB,   /* packed sub-scales */
     PART_DMIN,  /* the block's f16 minimum */
     PART_WIDE,  /* dequantised, rounded to f16 */
-    PART_ZEROS, /* a bias that the file leaves out */
+    PART_ZEROS, /* a bias that the file leaves out: no source */
 } PartKind;
 
 typedef struct Part {
@@ -34,7 +35,6 @@ typedef struct Part {
     int64_t heads; /* rows are interleaved within so many heads; 0: as they are */
     int64_t rows;
     size_t row_bytes;
-    bool last; /* of its source */
 } Part;
 
 typedef struct QuantEntry {
@@ -96,10 +96,14 @@ static bool half_is_finite(const uint8_t *p) {
 /* Whether -offset * d stays within f16 for every block. A power of two times a finite half is exact otherwise. */
 static bool biases_fit_half(const GgufTensor *t, const BlockFormat *f) {
     const uint8_t *end = t->data + t->bytes;
+    const uint8_t *kept = t->data; /* pages before it are dropped again */
     float limit = 65504.0f / (float)f->offset;
     for (const uint8_t *block = t->data; block < end; block += f->bytes) {
         float d = half_to_float((uint16_t)(block[f->scale_at] | block[f->scale_at + 1] << 8));
         if (d > limit || d < -limit) return false;
+        if (block - kept < STEP_BYTES) continue;
+        mapping_release(kept, STEP_BYTES);
+        kept += STEP_BYTES;
     }
     return true;
 }
@@ -113,7 +117,6 @@ static bool plan_affine(WeightsPlan *p, const char *module, Part part, bool wide
     part.kind = wide ? PART_SCALE_F32 : PART_SCALE;
     if (!add_part(p, module, ".scales", dtype, cols / 32, part, err)) return false;
     part.kind = wide ? PART_BIAS_F32 : PART_BIAS;
-    part.last = true;
     return add_part(p, module, ".biases", dtype, cols / 32, part, err) &&
            add_quant_entry(p, module, "affine", f->bits, 32, err);
 }
@@ -127,10 +130,8 @@ static bool plan_super_blocks(WeightsPlan *p, const char *module, Part part, Err
     part.kind = PART_SUB;
     if (!add_part(p, module, ".scales", sub, cols / 256 * f->sub_bytes, part, err)) return false;
     part.kind = PART_SCALE;
-    part.last = f->min_at < 0;
     if (!add_part(p, module, ".d", DTYPE_F16, cols / 256, part, err)) return false;
     part.kind = PART_DMIN;
-    part.last = true;
     return (f->min_at < 0 || add_part(p, module, ".dmin", DTYPE_F16, cols / 256, part, err)) &&
            add_quant_entry(p, module, f->mode, f->bits, f->group, err);
 }
@@ -145,7 +146,6 @@ static bool plan_quantized(WeightsPlan *p, const char *module, Part part, Error 
         snprintf(line, sizeof line, "%s: %s widened to F16, MLX has no groups of 16", module, type);
         say(p, line);
         part.kind = PART_WIDE;
-        part.last = true;
         return add_part(p, module, ".weight", DTYPE_F16, part.source->shape[0], part, err);
     }
     if (f->sub_bytes) {
@@ -177,7 +177,6 @@ static bool plan_tensor(WeightsPlan *p, const GgufTensor *t, Error *err) {
     if (m->arch->permuted && rule->order == ROWS_OF_KEY) part.heads = m->n_kv_heads;
     if (part.format) return plan_quantized(p, module, part, err);
     part.kind = PART_RAW;
-    part.last = true;
     return add_part(p, module, bias ? ".bias" : ".weight", float_dtype(t->type), vector ? 0 : t->shape[0], part, err);
 }
 
@@ -351,7 +350,7 @@ static bool write_block(const Part *part, const uint8_t *block, uint8_t *out) {
 
 /* Makes row r of a part in `row`, or points into the source; NULL for a scale that is not finite. */
 static const uint8_t *make_row(const Part *part, int64_t r, uint8_t *row) {
-    if (part->kind == PART_ZEROS) return memset(row, 0, part->row_bytes);
+    if (!part->source) return memset(row, 0, part->row_bytes);
     const GgufTensor *t = part->source;
     const uint8_t *from = t->data + t->bytes / (uint64_t)part->rows * (uint64_t)source_row(part, r);
     if (part->kind == PART_RAW) return from;
@@ -367,23 +366,22 @@ static bool report(const WeightsPlan *p, uint64_t done, Error *err) {
     return error_set(err, "the import was stopped");
 }
 
-enum { REPORT_EVERY = 1 << 22 };
-
 static bool write_part(const WeightsPlan *p, int i, SafetensorsWriter *w, uint8_t *row, uint64_t *done, Error *err) {
     const Part *part = &p->parts[i];
-    uint64_t reported = *done;
+    uint64_t from_row = part->source ? part->source->bytes / (uint64_t)part->rows : part->row_bytes, since = 0;
     for (int64_t r = 0; r < part->rows; r++) {
         const uint8_t *bytes = make_row(part, r, row);
         if (!bytes)
             return error_set(err, "tensor \"%s\" has a scale that is not finite: the file is damaged",
-                             part->source->name);
+                             part->source ? part->source->name : "");
         if (!safetensors_write(w, bytes, part->row_bytes, err)) return false;
         *done += part->row_bytes;
-        if (*done - reported < REPORT_EVERY) continue;
+        since += from_row;
+        if (since < STEP_BYTES && r + 1 < part->rows) continue;
+        if (part->source) gguf_release(part->source);
         if (!report(p, *done, err)) return false;
-        reported = *done;
+        since = 0;
     }
-    if (part->last) gguf_release(part->source);
     return true;
 }
 
@@ -395,7 +393,6 @@ static bool write_parts(const WeightsPlan *p, SafetensorsWriter *w, Error *err) 
     uint8_t *row = mem_array(longest, 1);
     bool ok = (row || error_memory(err, "a row of weights")) && report(p, 0, err);
     for (int i = 0; ok && i < p->n; i++) ok = write_part(p, i, w, row, &done, err);
-    ok = ok && report(p, done, err);
     mem_free(row);
     return ok;
 }
