@@ -360,7 +360,7 @@ static bool call_raise(Run *run, Value self, const Value *argv, const Args *args
     (void)self, (void)args, (void)out;
     Value text;
     if (!value_str(run, argv[0], &text)) return false;
-    run_fail(run, "%.*s", (int)(text.string->length < 800 ? text.string->length : 800), text.string->data);
+    run_error(run, "%.*s", (int)(text.string->length < 800 ? text.string->length : 800), text.string->data);
     run->raised = true;
     return false;
 }

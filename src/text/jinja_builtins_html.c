@@ -109,7 +109,7 @@ static size_t reference(Run *run, const char *s, size_t n, uint32_t *code) {
         return length + 1;
     }
     if (n > 1 && ((s[1] | 32) >= 'a' && (s[1] | 32) <= 'z'))
-        run_fail(run, "striptags: this character reference is not supported: %.*s", (int)(n < 20 ? n : 20), s);
+        run_error(run, "striptags: this character reference is not supported: %.*s", (int)(n < 20 ? n : 20), s);
     return 0;
 }
 

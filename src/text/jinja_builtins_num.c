@@ -105,7 +105,7 @@ static int parse_int(Run *run, const String *s, int64_t base, Value *out) {
         over = over || __builtin_mul_overflow(value, base, &value) || __builtin_add_overflow(value, digit, &value);
     }
     if (over && base == 10) return big_decimal(run, p, negative, out) ? 1 : -1;
-    if (over) return run_fail(run, "integers beyond 64 bits are not supported"), -1;
+    if (over) return run_error(run, "integers beyond 64 bits are not supported"), -1;
     *out = value_int(negative ? -value : value);
     return 1;
 }

@@ -231,7 +231,7 @@ static bool filter_rejectattr(Run *run, Value v, const Value *argv, const Args *
 static int items_next(Run *run, Iterator *it, Value *out) {
     Generator *g = it->state;
     if (g->source.type == V_UNDEFINED) return 0;
-    if (g->source.type != V_DICT) return run_fail(run, "Can only get item pairs from a mapping."), -1;
+    if (g->source.type != V_DICT) return run_error(run, "Can only get item pairs from a mapping."), -1;
     const Dict *d = g->source.dict;
     if (g->at >= d->n) return 0;
     int64_t at = g->at++;
@@ -303,7 +303,7 @@ static bool filter_batch(Run *run, Value v, const Value *argv, const Args *args,
 static int slice_next(Run *run, Iterator *it, Value *out) {
     Generator *g = it->state;
     if (!g->items && !value_to_list(run, g->source, &g->items)) return -1;
-    if (g->size == 0) return run_fail(run, "integer division or modulo by zero"), -1;
+    if (g->size == 0) return run_error(run, "integer division or modulo by zero"), -1;
     if (g->at >= g->size) return 0;
     int64_t n = (int64_t)g->items->n, per = n / g->size, extra = n % g->size, at = g->at++;
     int64_t start = g->offset + at * per;

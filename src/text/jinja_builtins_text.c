@@ -292,11 +292,11 @@ static bool filter_urlencode(Run *run, Value v, const Value *argv, const Args *a
 
 static const char *c_text(Run *run, Value v, const char *what) {
     if (v.type != V_STRING) {
-        run_fail(run, "tojson: %s must be a string, not %s", what, value_type_name(v));
+        run_error(run, "tojson: %s must be a string, not %s", what, value_type_name(v));
         return NULL;
     }
     if (memchr(v.string->data, 0, v.string->length)) {
-        run_fail(run, "tojson: %s holds a NUL", what);
+        run_error(run, "tojson: %s holds a NUL", what);
         return NULL;
     }
     Value copy;

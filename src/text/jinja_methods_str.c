@@ -231,8 +231,12 @@ static bool partition(Run *run, Value self, Value arg, bool last, Value *out) {
     Splitter s = {run, value_list_new(run, 3), self.string->safe};
     if (!s.parts) return false;
     *out = value_tuple(s.parts);
-    if (!at && last) return add_part(&s, "", 0) && add_part(&s, "", 0) && add_part(&s, p.data, p.length);
-    if (!at) return add_part(&s, p.data, p.length) && add_part(&s, "", 0) && add_part(&s, "", 0);
+    if (!at) { /* the whole, and two empty parts on the side that was looked for last */
+        if (!last && !add_part(&s, p.data, p.length)) return false;
+        for (int i = 0; i < 2; i++)
+            if (!add_part(&s, "", 0)) return false;
+        return !last || add_part(&s, p.data, p.length);
+    }
     size_t n = (size_t)(at - p.data);
     return add_part(&s, p.data, n) && add_part(&s, at, sep->length) &&
            add_part(&s, at + sep->length, p.length - n - sep->length);
@@ -452,7 +456,7 @@ static bool str_join(Run *run, Value self, const Value *argv, const Args *args, 
         if (self.string->safe && !value_escape(run, v, &v))
             got = -1;
         else if (v.type != V_STRING) {
-            run_fail(run, "sequence item %zu: expected str instance, %s found", i, value_type_name(v));
+            run_error(run, "sequence item %zu: expected str instance, %s found", i, value_type_name(v));
             got = -1;
         } else {
             if (i) buffer_append(&b, self.string->data, self.string->length);

@@ -201,7 +201,7 @@ struct JinjaProgram {
 JinjaProgram *jinja_compile(const char *text, size_t length, Error *err);
 void jinja_program_free(JinjaProgram *program);
 
-/* jinja_parse.c and jinja_scope.c, for jinja_compile */
+/* jinja_parse_stmt.c and jinja_scope.c, for jinja_compile */
 bool jinja_parse(Run *run, const Tokens *tokens, NodeList *body);
 bool jinja_scope(Run *run, JinjaProgram *program);
 

@@ -62,7 +62,7 @@ static bool find_ref(const Symbols *s, const String *name, Ref *out) {
 static ScopeVar *define(Scoper *sc, Symbols *s, const String *name, LoadKind load) {
     ScopeVar *var = find_own(s, name);
     if (!var) {
-        if (s->n == UINT16_MAX) return run_fail(sc->run, "the template has too many variables"), NULL;
+        if (s->n == UINT16_MAX) return run_error(sc->run, "the template has too many variables"), NULL;
         if (s->n == s->capacity) {
             uint32_t capacity = s->capacity ? s->capacity * 2 : 8;
             ScopeVar *vars = run_take(sc->run, capacity, sizeof *vars);

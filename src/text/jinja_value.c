@@ -6,93 +6,10 @@
 #include "base/utf8.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { CHUNK = 32 << 10, HASHED_FROM = 9 };
-
-void jinja_heap_init(JinjaHeap *heap, size_t limit) {
-    *heap = (JinjaHeap){.limit = limit};
-    arena_init(&heap->arena);
-}
-
-void jinja_heap_clear(JinjaHeap *heap) {
-    arena_clear(&heap->arena);
-    heap->at = heap->end = NULL;
-}
-
-void *jinja_heap_take(JinjaHeap *heap, size_t bytes) {
-    if (bytes > heap->limit - heap->used) return NULL;
-    bytes = (bytes + 15) & ~(size_t)15;
-    if (bytes > (size_t)(heap->end - heap->at)) {
-        size_t chunk = bytes > CHUNK / 4 ? bytes : CHUNK;
-        char *p = arena_array(&heap->arena, chunk, 1);
-        if (!p) return NULL;
-        if (chunk == bytes) {
-            heap->used += bytes < heap->limit - heap->used ? bytes : heap->limit - heap->used;
-            memset(p, 0, bytes);
-            return p;
-        }
-        heap->at = p;
-        heap->end = p + chunk;
-    }
-    void *p = heap->at;
-    heap->at += bytes;
-    heap->used += bytes < heap->limit - heap->used ? bytes : heap->limit - heap->used;
-    memset(p, 0, bytes);
-    return p;
-}
-
-/* ---- errors and limits ---- */
-
-bool run_fail(Run *run, const char *format, ...) {
-    if (run->failed) return false;
-    char text[900];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    run->failed = true;
-    return error_set(run->err, "%s", text);
-}
-
-bool run_memory(Run *run) {
-    if (run->heap.limit - run->heap.used < (1u << 20))
-        return run_fail(run, "the template needs more than %zu MB of memory; it was stopped", run->heap.limit >> 20);
-    return run_fail(run, "out of memory while rendering the chat template");
-}
-
-bool run_charge(Run *run, uint64_t steps) {
-    if (steps <= run->step_limit - run->steps) {
-        run->steps += steps;
-        return true;
-    }
-    return run_fail(run, "the template ran for more than %llu steps; it was stopped",
-                    (unsigned long long)run->step_limit);
-}
-
-bool run_enter(Run *run) {
-    if (run->depth >= run->depth_limit)
-        return run_fail(run, "the template nests deeper than %d levels (endless recursion?)", run->depth_limit);
-    run->depth++;
-    return true;
-}
-
-void run_leave(Run *run) {
-    run->depth--;
-}
-
-void *run_take(Run *run, size_t count, size_t size) {
-    size_t bytes;
-    if (__builtin_mul_overflow(count, size, &bytes)) {
-        run_memory(run);
-        return NULL;
-    }
-    void *p = jinja_heap_take(&run->heap, bytes);
-    if (!p) run_memory(run);
-    return p;
-}
+enum { HASHED_FROM = 9 }; /* entries from which a dict is hashed */
 
 /* ---- making ---- */
 
@@ -159,11 +76,11 @@ bool value_fail_undefined(Run *run, Value v) {
         return false;
     }
     if (u->object.type == V_MISSING)
-        run_fail(run, "%s is undefined", buffer_string(&name));
+        run_error(run, "%s is undefined", buffer_string(&name));
     else if (u->name.type == V_STRING)
-        run_fail(run, "'%s' has no attribute %s", value_object_name(run, u->object), buffer_string(&name));
+        run_error(run, "'%s' has no attribute %s", value_object_name(run, u->object), buffer_string(&name));
     else
-        run_fail(run, "%s has no element %s", value_object_name(run, u->object), buffer_string(&name));
+        run_error(run, "%s has no element %s", value_object_name(run, u->object), buffer_string(&name));
     buffer_clear(&name);
     return false;
 }
@@ -830,7 +747,7 @@ Iterator *value_iterate(Run *run, Value v) {
         next = next_in_view;
         name = "dict_itemiterator";
         break;
-    default: run_fail(run, "'%s' object is not iterable", value_type_name(v)); return NULL;
+    default: run_error(run, "'%s' object is not iterable", value_type_name(v)); return NULL;
     }
     Iterator *it = iterator_new(run, next, name);
     if (it) it->source = v;

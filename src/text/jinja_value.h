@@ -159,7 +159,10 @@ struct Iterator {
 };
 
 /* ---- errors and limits ---- */
-bool run_fail(Run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Sets the error, unless there is one already; false, and visibly so: callers write `return run_fail(...)`, and
+ * compiler and analyser then know that their outputs are not looked at. */
+void run_error(Run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#define run_fail(...) (run_error(__VA_ARGS__), false)
 bool run_memory(Run *run);                 /* out of memory, or the rendering's limit */
 bool run_charge(Run *run, uint64_t steps); /* counts work; false past the limit */
 bool run_enter(Run *run);                  /* one level deeper; false past the limit */
