@@ -154,14 +154,21 @@ static bool escape_character(Parser *ps, char c, uint32_t *code) {
     return n > 0 || fail(ps, "invalid UTF-8");
 }
 
+/* Adds \p{name}. In brackets and outside, Word differs by six characters: Oniguruma asks two tables of its own. */
+static bool add_property(Parser *ps, const char *name, size_t n, bool in_brackets, CodeSet *set) {
+    bool is_word = n == 4 && (memcmp(name, "word", 4) == 0 || memcmp(name, "Word", 4) == 0);
+    if (!is_word || in_brackets) return pattern_property(name, n, set, ps->err);
+    return codeset_add_set(set, &unicode_pattern_word) || out_of_memory(ps);
+}
+
 /* \p{name}, \p{^name}, \P{name}; the cursor is behind the letter. */
-static bool escape_property(Parser *ps, bool negate, CodeSet *set) {
+static bool escape_property(Parser *ps, bool negate, bool in_brackets, CodeSet *set) {
     if (!take(ps, "{")) return fail(ps, "'{' must follow \\p");
     if (take(ps, "^")) negate = !negate;
     const char *close = memchr(ps->p, '}', (size_t)(ps->end - ps->p));
     if (!close) return fail(ps, "'}' missing");
     CodeSet property = {0};
-    bool ok = pattern_property(ps->p, (size_t)(close - ps->p), &property, ps->err);
+    bool ok = add_property(ps, ps->p, (size_t)(close - ps->p), in_brackets, &property);
     ps->p = close + 1;
     if (ok && !((!negate || codeset_negate(&property)) && codeset_unite(set, &property))) ok = out_of_memory(ps);
     codeset_clear(&property);
@@ -176,24 +183,25 @@ static bool add_shorthand(Parser *ps, const UnicodeSet *members, bool negate, Co
 }
 
 /* Adds \d \s \w \h \p{} and their opposites; *is_class says whether the letter was one. Cursor behind the letter. */
-static bool escape_class(Parser *ps, char c, CodeSet *set, bool *is_class) {
+static bool escape_class(Parser *ps, char c, bool in_brackets, CodeSet *set, bool *is_class) {
     static const uint32_t hex_bounds[] = {'0', '9' + 1, 'A', 'F' + 1, 'a', 'f' + 1};
     static const UnicodeSet hex = {hex_bounds, 6};
+    const UnicodeSet *word = in_brackets ? &unicode_bracket_word : &unicode_pattern_word;
     *is_class = true;
     switch (c) {
     case 'd': return add_shorthand(ps, &unicode_pattern_digit, false, set);
     case 'D': return add_shorthand(ps, &unicode_pattern_digit, true, set);
     case 's': return add_shorthand(ps, &unicode_pattern_space, false, set);
     case 'S': return add_shorthand(ps, &unicode_pattern_space, true, set);
-    case 'w': return add_shorthand(ps, &unicode_pattern_word, false, set);
-    case 'W': return add_shorthand(ps, &unicode_pattern_word, true, set);
+    case 'w': return add_shorthand(ps, word, false, set);
+    case 'W': return add_shorthand(ps, word, true, set);
     case 'h': return add_shorthand(ps, &hex, false, set);
     case 'H': return add_shorthand(ps, &hex, true, set);
     case 'p':
-        if (at(ps, "{")) return escape_property(ps, false, set);
+        if (at(ps, "{")) return escape_property(ps, false, in_brackets, set);
         break;
     case 'P':
-        if (at(ps, "{")) return escape_property(ps, true, set);
+        if (at(ps, "{")) return escape_property(ps, true, in_brackets, set);
         break;
     default: break;
     }
@@ -226,7 +234,7 @@ static bool class_character(Parser *ps, CodeSet *set, uint32_t *code, bool *is_c
             *code = '\b';
             return true;
         }
-        if (!escape_class(ps, c, set, is_class)) return false;
+        if (!escape_class(ps, c, true, set, is_class)) return false;
         return *is_class || escape_character(ps, c, code);
     }
     int n = utf8_decode(ps->p, (size_t)(ps->end - ps->p), code);
@@ -414,7 +422,7 @@ static bool parse_escape(Parser *ps, bool *quantifiable) {
     if (c == 'O') return emit_characters(ps, 0, CODE_END, false, false);
     CodeSet set = {0};
     bool is_class;
-    if (!escape_class(ps, c, &set, &is_class)) {
+    if (!escape_class(ps, c, false, &set, &is_class)) {
         codeset_clear(&set);
         return false;
     }

@@ -56,6 +56,7 @@ static const struct {
     {"co", "privateuse", BIT(CO)},
     {"cs", "surrogate", BIT(CS)},
     {"assigned", "assigned", ~BIT(CN) & ((1ull << N_CATEGORIES) - 1)},
+    {"punct", "punct", P_BITS}, /* the class [:punct:] has symbols, too */
     {"any", "any", (1ull << N_CATEGORIES) - 1},
 };
 

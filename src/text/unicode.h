@@ -81,7 +81,8 @@ extern const UnicodeRuns unicode_script;         /* 1 + index into the names */
 extern const char *const unicode_script_names[]; /* lower case, without separators; NULL ends the list */
 extern const UnicodeNamedSet unicode_named_sets[];
 extern const UnicodeSet unicode_pattern_space, unicode_pattern_word, unicode_pattern_digit; /* \s \w \d */
-extern const UnicodeMap unicode_fold; /* the others that (?i) takes for the same */
+extern const UnicodeSet unicode_bracket_word; /* \w inside brackets: six characters fewer */
+extern const UnicodeMap unicode_fold;         /* the others that (?i) takes for the same */
 
 /* Normalizers and pre-tokenizers (Rust). */
 extern const UnicodeSet unicode_space;        /* char::is_whitespace */

@@ -118,7 +118,10 @@ static void names_of_properties(void **state) {
     matches("\\p{Han}", "a\xE4\xB8\xAD", "[\xE4\xB8\xAD]");
     matches("\\p{LC}", "ab1", "[a][b]");
     matches("\\p{Uppercase_Letter}", "aB", "[B]");
-    matches("\\p{Punct}", "a,", "[,]");
+    matches("\\p{Punct}", "a,+", "[,]");
+    matches("[[:punct:]]", "a,+", "[,][+]");
+    matches("\\w+|[^\\w\\s]+", "!\xC2\xBD", "[!\xC2\xBD]"); /* one half is a word character, but not in brackets */
+    matches("\\w", "\xC2\xBD", "[\xC2\xBD]");
     matches("\\p{Word}", "a", "[a]");
     matches("\\P{L}", "a1", "[1]");
     matches("\\h", "ag", "[a]");
