@@ -60,6 +60,7 @@ bool args_bind(Run *run, const Signature *sig, const Args *args, Value argv[MAX_
 bool arg_int(Run *run, Value v, const char *what, int64_t *out) {
     if (value_as_int(v, out)) return true;
     if (v.type == V_UNDEFINED) return value_fail_undefined(run, v);
+    if (v.type == V_BIG) return run_fail(run, "%s: integers beyond 64 bits cannot be computed with", what);
     return run_fail(run, "%s: '%s' object cannot be interpreted as an integer", what, value_type_name(v));
 }
 

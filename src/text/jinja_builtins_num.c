@@ -13,6 +13,7 @@
 static bool filter_abs(Run *run, Value v, const Value *argv, const Args *args, Value *out) {
     (void)argv, (void)args;
     int64_t i;
+    if (v.type == V_BIG) return value_negate_big(run, v, v.string->data[0] == '-', out);
     if (v.type == V_FLOAT)
         *out = value_float(fabs(v.number));
     else if (!value_as_int(v, &i))
@@ -250,6 +251,10 @@ static bool filter_round(Run *run, Value v, const Value *argv, const Args *args,
     if (argv[1].type != V_MISSING && !up && !down && !value_is_text(argv[1], "common"))
         return run_fail(run, "method must be common, ceil or floor");
     if (argv[0].type != V_MISSING && !arg_int(run, argv[0], "precision", &precision)) return false;
+    if (v.type == V_BIG) {
+        *out = v;
+        return (!up && !down && precision >= 0) || run_fail(run, "integers beyond 64 bits cannot be computed with");
+    }
     if (!value_is_number(v)) {
         if (v.type == V_UNDEFINED && (up || down)) return value_fail_undefined(run, v);
         return run_fail(run, "type %s doesn't define __round__ method", value_type_name(v));
@@ -272,7 +277,9 @@ static bool filter_filesizeformat(Run *run, Value v, const Value *argv, const Ar
     if (v.type == V_UNDEFINED) return value_fail_undefined(run, v);
     if (v.type == V_STRING) {
         if (!parse_float(v.string, &bytes)) return run_fail(run, "could not convert string to float");
-    } else if (!value_is_number(v))
+    } else if (v.type == V_BIG)
+        bytes = decimal_parse(v.string->data, v.string->length);
+    else if (!value_is_number(v))
         return run_fail(run, "float() argument must be a string or a real number, not '%s'", value_type_name(v));
     else
         bytes = value_as_double(v);

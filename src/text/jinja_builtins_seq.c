@@ -83,7 +83,7 @@ typedef struct Generator {
     Args args;
     /* batch, slice, unique */
     int64_t size, at, offset;
-    Value fill;
+    Value count, fill; /* count: what size was given as */
     List *items;
     Dict *seen;
     bool case_sensitive;
@@ -268,8 +268,17 @@ static bool filter_unique(Run *run, Value v, const Value *argv, const Args *args
     return g->seen && path_parse(run, argv[1], &g->path);
 }
 
+/* Python compares the length of a row with the count: what equals no length makes one row of all. */
+static void batch_size(Generator *g) {
+    double d = g->count.number;
+    if (value_as_int(g->count, &g->size)) return;
+    bool whole = g->count.type == V_FLOAT && d >= 0 && d < 1e15 && (double)(int64_t)d == d;
+    g->size = whole ? (int64_t)d : -1;
+}
+
 static int batch_next(Run *run, Iterator *it, Value *out) {
     Generator *g = it->state;
+    if (!g->started) batch_size(g);
     List *row = value_list_new(run, 0);
     int got = 1;
     Value item;
@@ -286,6 +295,8 @@ static int batch_next(Run *run, Iterator *it, Value *out) {
         row = value_list_new(run, 0);
         if (!g->it || !row) return -1;
     }
+    if (given(g->fill) && !value_is_number(g->count))
+        return run_error(run, "'<' not supported between instances of 'int' and '%s'", value_type_name(g->count)), -1;
     while (given(g->fill) && (int64_t)row->n < g->size)
         if (!value_list_add(run, row, g->fill)) return -1;
     *out = value_list(row);
@@ -296,13 +307,15 @@ static bool filter_batch(Run *run, Value v, const Value *argv, const Args *args,
     (void)args;
     Generator *g;
     if (!generator_new(run, v, batch_next, &g, out)) return false;
+    g->count = argv[0];
     g->fill = argv[1];
-    return arg_int(run, argv[0], "batch", &g->size);
+    return true;
 }
 
 static int slice_next(Run *run, Iterator *it, Value *out) {
     Generator *g = it->state;
     if (!g->items && !value_to_list(run, g->source, &g->items)) return -1;
+    if (!arg_int(run, g->count, "slice", &g->size)) return -1;
     if (g->size == 0) return run_error(run, "integer division or modulo by zero"), -1;
     if (g->at >= g->size) return 0;
     int64_t n = (int64_t)g->items->n, per = n / g->size, extra = n % g->size, at = g->at++;
@@ -321,8 +334,9 @@ static bool filter_slice(Run *run, Value v, const Value *argv, const Args *args,
     (void)args;
     Generator *g;
     if (!generator_new(run, v, slice_next, &g, out)) return false;
+    g->count = argv[0];
     g->fill = argv[1];
-    return arg_int(run, argv[0], "slice", &g->size);
+    return true;
 }
 
 /* ---- one item, or a number ---- */
@@ -485,22 +499,26 @@ static bool parse_paths(Run *run, Value attribute, List **out) {
 static bool filter_sort(Run *run, Value v, const Value *argv, const Args *args, Value *out) {
     (void)args;
     List *items, *paths;
+    int64_t reverse = 0;
+    if (argv[0].type != V_MISSING && !arg_int(run, argv[0], "reverse", &reverse)) return false;
     if (!value_to_list(run, v, &items) || !parse_paths(run, argv[2], &paths)) return false;
     Value *keys = run_take(run, items->n + 1, sizeof *keys);
     if (!keys) return false;
     for (size_t i = 0; i < items->n; i++)
         if (!sort_key(run, paths, items->items[i], truth_or(argv[1], false), &keys[i])) return false;
     *out = value_list(items);
-    return jinja_sort(run, items->items, keys, items->n, truth_or(argv[0], false));
+    return jinja_sort(run, items->items, keys, items->n, reverse != 0);
 }
 
 static bool filter_dictsort(Run *run, Value v, const Value *argv, const Args *args, Value *out) {
     (void)args;
     bool by_value = value_is_text(argv[1], "value");
+    int64_t reverse = 0;
     if (argv[1].type != V_MISSING && !by_value && !value_is_text(argv[1], "key"))
         return run_fail(run, "You can only sort by either \"key\" or \"value\"");
     if (v.type == V_UNDEFINED) return value_fail_undefined(run, v);
     if (v.type != V_DICT) return run_fail(run, "'%s' object has no attribute 'items'", value_type_name(v));
+    if (argv[2].type != V_MISSING && !arg_int(run, argv[2], "reverse", &reverse)) return false;
     List *items = value_list_new(run, v.dict->n);
     Value *keys = run_take(run, v.dict->n + 1, sizeof *keys);
     if (!items || !keys) return false;
@@ -513,7 +531,7 @@ static bool filter_dictsort(Run *run, Value v, const Value *argv, const Args *ar
         items->n++;
     }
     *out = value_list(items);
-    return jinja_sort(run, items->items, keys, items->n, truth_or(argv[2], false));
+    return jinja_sort(run, items->items, keys, items->n, reverse != 0);
 }
 
 static bool add_group(Run *run, List *groups, const Path *path, Value key, List *members, bool case_sensitive) {

@@ -25,6 +25,12 @@ bool jinja_emit(Run *run, Value v) {
     return run_fail(run, "the template writes more than %d MB; it was stopped", OUTPUT_LIMIT >> 20);
 }
 
+bool jinja_put_text(Run *run, Value v) {
+    if (v.type != V_STRING) return run_fail(run, "expected a string here, %s found", value_type_name(v));
+    run->emitted += v.string->length;
+    return value_print(run, run->out, v);
+}
+
 static Flow exec_output(Run *run, Scope *scope, const Node *n) {
     for (uint32_t i = 0; i < n->items.n; i++) {
         const Node *item = n->items.items[i];
@@ -137,8 +143,7 @@ static Flow exec_filter_block(Run *run, Scope *scope, const Node *n) {
     if (!inner) return FLOW_FAIL;
     Flow flow = jinja_capture(run, inner, &n->wrap.body, run->autoescape, &v);
     if (flow != FLOW_NEXT) return flow;
-    return jinja_apply_chain(run, inner, n->wrap.filter, v, &v) && value_print(run, run->out, v) ? FLOW_NEXT
-                                                                                                 : FLOW_FAIL;
+    return jinja_apply_chain(run, inner, n->wrap.filter, v, &v) && jinja_put_text(run, v) ? FLOW_NEXT : FLOW_FAIL;
 }
 
 static Flow exec_autoescape(Run *run, Scope *scope, const Node *n) {

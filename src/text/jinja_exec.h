@@ -23,7 +23,8 @@ bool jinja_apply_chain(Run *run, Scope *scope, const Node *n, Value text, Value 
 
 /* ---- jinja_exec.c ---- */
 Flow jinja_exec(Run *run, Scope *scope, const NodeList *list);
-bool jinja_emit(Run *run, Value v); /* prints a value, escaped when autoescape is on */
+bool jinja_emit(Run *run, Value v);     /* prints a value, escaped when autoescape is on */
+bool jinja_put_text(Run *run, Value v); /* what call and filter blocks give: a string, never escaped */
 /* Runs a body and takes its output as a string. */
 Flow jinja_capture(Run *run, Scope *scope, const NodeList *body, bool safe, Value *out);
 bool jinja_assign(Run *run, Scope *scope, const Node *target, Value v);

@@ -122,7 +122,7 @@ bool jinja_exec_call_block(Run *run, Scope *scope, const Node *n) {
     Args none = {0};
     if (!macro_value(run, scope, &n->macro.macro, &caller)) return false;
     if (!n->macro.call) return jinja_call_macro(run, caller.macro, &none, &v) && jinja_emit(run, v);
-    if (jinja_eval_call(run, scope, n->macro.call, caller, &v)) return value_print(run, run->out, v);
+    if (jinja_eval_call(run, scope, n->macro.call, caller, &v)) return jinja_put_text(run, v);
     jinja_locate(run, n->macro.call);
     return false;
 }

@@ -202,8 +202,8 @@ static bool str_splitlines(Run *run, Value self, const Value *argv, const Args *
     (void)args;
     Piece p = {self.string->data, self.string->length};
     Splitter s = {run, value_list_new(run, 0), self.string->safe};
-    bool keep = argv[0].type != V_MISSING && value_truth(argv[0]);
-    if (!s.parts) return false;
+    int64_t keep = 0;
+    if (!s.parts || (argv[0].type != V_MISSING && !arg_int(run, argv[0], "keepends", &keep))) return false;
     while (p.length) {
         size_t line = 0, end = 0, n;
         while (line < p.length) {

@@ -269,13 +269,13 @@ static bool slice_text(Run *run, const String *s, int64_t start, int64_t step, i
     return value_text_safe(run, text, length, s->safe, out);
 }
 
-static bool slice_range(Run *run, const Range *r, int64_t start, int64_t step, int64_t n, Value *out) {
+static bool slice_range(Run *run, const Range *r, int64_t from, int64_t to, int64_t step, int64_t n, Value *out) {
     Range *piece = run_take(run, 1, sizeof *piece);
     if (!piece) return false;
     /* modulo 2^64: the end may lie one step past what fits; no element does */
-    uint64_t first = (uint64_t)r->start + (uint64_t)start * (uint64_t)r->step;
-    uint64_t by = (uint64_t)r->step * (uint64_t)step;
-    *piece = (Range){(int64_t)first, (int64_t)(first + (uint64_t)n * by), (int64_t)by, n};
+    uint64_t start = (uint64_t)r->start, by = (uint64_t)r->step;
+    *piece = (Range){(int64_t)(start + (uint64_t)from * by), (int64_t)(start + (uint64_t)to * by),
+                     (int64_t)(by * (uint64_t)step), n};
     *out = (Value){.type = V_RANGE, .range = piece};
     return true;
 }
@@ -297,9 +297,9 @@ bool jinja_slice(Run *run, Value v, Value start, Value stop, Value step, Value *
         !slice_bound(run, stop, by < 0 ? low : high, low, high, length, &to))
         return false;
     int64_t n = by > 0 ? (to > from ? (to - from - 1) / by + 1 : 0) : (from > to ? (from - to - 1) / -by + 1 : 0);
+    if (v.type == V_RANGE) return slice_range(run, v.range, from, to, by, n, out);
     if (n == 0) from = 0;
     if (v.type == V_STRING) return slice_text(run, v.string, from, n <= 1 ? 1 : by, n, out);
-    if (v.type == V_RANGE) return slice_range(run, v.range, from, by, n, out);
     List *list = value_list_new(run, (size_t)n);
     if (!list) return false;
     for (int64_t i = 0; i < n; i++) list->items[i] = v.list->items[from + i * by];

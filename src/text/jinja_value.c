@@ -379,8 +379,9 @@ bool value_negate_big(Run *run, Value v, bool negative, Value *out) {
         return true;
     }
     Buffer b = {0};
-    if (s->data[0] != '-') buffer_byte(&b, '-');
-    buffer_append(&b, s->data + (s->data[0] == '-'), s->length - (s->data[0] == '-'));
+    bool was_negative = s->data[0] == '-';
+    if (!was_negative) buffer_byte(&b, '-');
+    buffer_append(&b, s->data + was_negative, s->length - was_negative);
     if (!value_from_buffer(run, &b, false, out)) return false;
     out->type = V_BIG;
     return true;
