@@ -24,10 +24,8 @@ uint32_t vocab_hash(const char *text, size_t n) {
 static VocabSlot *slot_for(const Vocab *v, const char *text, size_t n, uint32_t hash) {
     for (uint32_t at = hash & v->mask;; at = (at + 1) & v->mask) {
         VocabSlot *slot = &v->slots[at];
-        if (slot->token == 0) return slot;
-        if (slot->hash != hash) continue;
-        const VocabToken *t = &v->tokens[slot->token - 1];
-        if (t->length == n && memcmp(v->bytes + t->start, text, n) == 0) return slot;
+        if (slot->id < 0) return slot;
+        if (slot->hash == hash && slot->length == n && memcmp(v->bytes + slot->start, text, n) == 0) return slot;
     }
 }
 
@@ -50,8 +48,10 @@ static bool allocate(Vocab *v, const VocabEntry *entries, size_t n, Error *err) 
     v->bytes = mem_array(bytes + 1, 1);
     v->tokens = mem_array(n, sizeof *v->tokens);
     v->by_id = mem_zeroed((size_t)v->size, sizeof *v->by_id);
-    v->slots = mem_zeroed(slots, sizeof *v->slots);
-    return (v->bytes && v->tokens && v->by_id && v->slots) || error_memory(err, "the vocabulary");
+    v->slots = mem_array(slots, sizeof *v->slots);
+    if (!v->bytes || !v->tokens || !v->by_id || !v->slots) return error_memory(err, "the vocabulary");
+    memset(v->slots, 0xFF, slots * sizeof *v->slots);
+    return true;
 }
 
 bool vocab_build(Vocab *v, const VocabEntry *entries, size_t n, Error *err) {
@@ -69,7 +69,7 @@ bool vocab_build(Vocab *v, const VocabEntry *entries, size_t n, Error *err) {
         memcpy(v->bytes + used, e->text, e->length);
         v->bytes[used + e->length] = 0;
         v->tokens[i] = (VocabToken){used, e->length, e->id};
-        *slot = (VocabSlot){hash, (uint32_t)i + 1};
+        *slot = (VocabSlot){hash, used, e->length, e->id};
         v->by_id[e->id] = (uint32_t)i + 1;
         used += e->length + 1;
     }
@@ -85,10 +85,21 @@ void vocab_clear(Vocab *v) {
     *v = (Vocab){0};
 }
 
+void vocab_prefetch_slot(const Vocab *v, uint32_t hash) {
+    __builtin_prefetch(&v->slots[hash & v->mask]);
+}
+
+void vocab_prefetch_text(const Vocab *v, uint32_t hash) {
+    const VocabSlot *slot = &v->slots[hash & v->mask];
+    if (slot->id >= 0) __builtin_prefetch(v->bytes + slot->start);
+}
+
+int32_t vocab_find_hashed(const Vocab *v, const char *text, size_t n, uint32_t hash) {
+    return slot_for(v, text, n, hash)->id;
+}
+
 int32_t vocab_find(const Vocab *v, const char *text, size_t n) {
-    if (!v->slots) return -1;
-    const VocabSlot *slot = slot_for(v, text, n, vocab_hash(text, n));
-    return slot->token ? v->tokens[slot->token - 1].id : -1;
+    return v->slots ? slot_for(v, text, n, vocab_hash(text, n))->id : -1;
 }
 
 const char *vocab_token(const Vocab *v, int32_t id, size_t *n) {

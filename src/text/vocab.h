@@ -17,7 +17,8 @@ typedef struct VocabEntry {
 
 typedef struct VocabSlot {
     uint32_t hash;
-    uint32_t token; /* 1 + index; 0: free */
+    uint32_t start, length; /* in bytes */
+    int32_t id;             /* -1: free */
 } VocabSlot;
 
 typedef struct VocabToken {
@@ -40,6 +41,11 @@ bool vocab_build(Vocab *v, const VocabEntry *entries, size_t n, Error *err);
 void vocab_clear(Vocab *v);
 int32_t vocab_find(const Vocab *v, const char *text, size_t n); /* -1 when absent */
 const char *vocab_token(const Vocab *v, int32_t id, size_t *n); /* NULL when the id has none */
+
+/* The same in steps, for many look-ups at once: hash, then fetch what the look-up will need, then find. */
 uint32_t vocab_hash(const char *text, size_t n);
+void vocab_prefetch_slot(const Vocab *v, uint32_t hash);
+void vocab_prefetch_text(const Vocab *v, uint32_t hash);
+int32_t vocab_find_hashed(const Vocab *v, const char *text, size_t n, uint32_t hash);
 
 #endif
