@@ -456,7 +456,7 @@ bool jinja_sort(Run *run, Value *items, const Value *keys, size_t n, bool revers
     if (!order || !copy) return false;
     for (size_t i = 0; i < n; i++) order[i] = i;
     if (!merge_sort(run, order, order + n, keys, n, reverse)) return false;
-    memcpy(copy, items, n * sizeof *copy);
+    if (n) memcpy(copy, items, n * sizeof *copy);
     for (size_t i = 0; i < n; i++) items[i] = copy[order[i]];
     return true;
 }
