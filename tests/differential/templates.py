@@ -138,7 +138,7 @@ def ours(binary, template, conversations):
         lines = Path(folder, "in.jsonl")
         lines.write_text("".join(json.dumps({"add_generation_prompt": True, **c}) + "\n" for c in conversations))
         p = subprocess.run([*binary.split(), "template", folder, "--jsonl", str(lines)], capture_output=True)
-        out = p.stdout.decode().splitlines()
+        out = p.stdout.decode().split("\n")[:-1]  # not splitlines: U+2028 is no end of a line here
         if len(out) != len(conversations):
             message = (p.stderr.decode() or "no output").strip().splitlines()[-1]
             return [(None, message if p.returncode == 1 else f"CRASH {p.returncode} {p.stderr.decode()[-2000:]}")] * len(conversations)
