@@ -17,7 +17,7 @@ struct Linear {
     float *bias; /* NULL or [rows] */
 };
 
-enum { GROUP_SIZES = 4, MAX_JOBS = 8, MAX_TASK_TILES = 4, FLOAT_TASK = 32 };
+enum { STREAMED_ROWS = 16, GROUP_SIZES = 4, MAX_JOBS = 8, MAX_TASK_TILES = 4, FLOAT_TASK = 32 };
 
 struct Activations {
     const float *x;
@@ -263,11 +263,12 @@ static void apply_task(void *context, int task, int thread) {
         apply_floats(c, job, first, n);
 }
 
-/* Tiles per task: large enough that taking one costs nothing, small enough that threads end together; even, since
- * kernels take tiles in pairs. */
-static int tiles_per_task(const Linear *w, int threads) {
-    int n = w->n_tiles / (threads * 4) / 2 * 2;
-    return n < 2 ? 2 : n > MAX_TASK_TILES ? MAX_TASK_TILES : n;
+/* Tiles per task; even, since kernels take tiles in pairs. Many rows: small enough that threads end together. Few rows
+ * wait for memory, and every task begins with a cold stream: a few long ones each. */
+static int tiles_per_task(const Linear *w, int rows, int threads) {
+    int n = w->n_tiles / (threads * (rows <= STREAMED_ROWS ? 2 : 4));
+    if (rows > STREAMED_ROWS && n > MAX_TASK_TILES) n = MAX_TASK_TILES;
+    return n < 2 ? 2 : (n + 1) / 2 * 2;
 }
 
 static bool apply_group(const LinearJob *jobs, int n_jobs, Activations *x, Pool *pool, Arena *arena) {
@@ -276,7 +277,7 @@ static bool apply_group(const LinearJob *jobs, int n_jobs, Activations *x, Pool 
     for (int j = 0; j < n_jobs; j++) {
         const Linear *w = jobs[j].w;
         if (!prepare_for(x, w, pool, arena)) return false;
-        c.per_task[j] = w->integer ? tiles_per_task(w, threads) : FLOAT_TASK;
+        c.per_task[j] = w->integer ? tiles_per_task(w, x->rows, threads) : FLOAT_TASK;
         int units = w->integer ? w->n_tiles : w->rows;
         c.first_task[j + 1] = c.first_task[j] + (units + c.per_task[j] - 1) / c.per_task[j];
         if (!w->integer) continue;
