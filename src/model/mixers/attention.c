@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-enum { WRITE_ROWS = 8 };
+enum { WRITE_ROWS = 8, MAX_HEAD_DIM = 1024 /* of math/attend.c */ };
 
 static bool attention_bind(Binder *b, const LayerSpec *spec, int layer, LayerWeights *out) {
     const AttentionSpec *a = &spec->attention;
@@ -13,7 +13,7 @@ static bool attention_bind(Binder *b, const LayerSpec *spec, int layer, LayerWei
     if (a->n_heads % a->n_kv_heads)
         return bind_fail(b, "config.json: %d attention heads do not divide over %d key-value heads", a->n_heads,
                          a->n_kv_heads);
-    if (q > CONFIG_MAX_SIZE)
+    if (q > CONFIG_MAX_SIZE || a->head_dim > MAX_HEAD_DIM)
         return bind_fail(b, "config.json: %d heads of %d dims are more than any model has", a->n_heads, a->head_dim);
     return bind_linear(b, a->q, layer, q, hidden, &out->q) && bind_linear(b, a->k, layer, kv, hidden, &out->k) &&
            bind_linear(b, a->v, layer, kv, hidden, &out->v) && bind_linear(b, a->o, layer, hidden, q, &out->o);
