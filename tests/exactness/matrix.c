@@ -4,6 +4,7 @@
 #include "eval/check.h"
 #include "math/kernels.h"
 #include "support/golden.h"
+#include "support/tiny_llama.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,7 +37,32 @@ static void no_byte_differs_in_any_way_of_running(void **state) {
     }
 }
 
+/* 600 positions: past the 512 of an attention block, over ten pages, with a window that is no multiple of anything. */
+static void no_byte_differs_past_blocks_pages_and_windows(void **state) {
+    enum { LONG_IDS = 600 };
+    static int32_t ids[LONG_IDS];
+    ModelOptions settings = {.numeric = {KV_I16, 16}};
+    TestFolder folder;
+    TinyModel m;
+    CheckReport report;
+    Error err = {""};
+    (void)state;
+    for (int i = 0; i < LONG_IDS; i++) ids[i] = (i * i + 7 * i) % TINY_VOCAB;
+    test_folder_make(&folder);
+    tiny_write(&folder,
+               &(TinyLlama){
+                   .config = ", \"layer_types\": [\"full_attention\", \"sliding_attention\"], \"sliding_window\": 70"});
+    if (!tiny_open(&m, &folder, &settings, &err)) fail_msg("%s", err.text);
+    CheckOptions o = {.ids = ids, .n_ids = LONG_IDS};
+    if (!check_run(m.model, &o, &report, &err)) fail_msg("%s", err.text);
+    if (!report.exact) fail_msg("%s", report.difference);
+    printf("600 positions: %d runs, exact\n", report.runs);
+    tiny_close(&m);
+    test_folder_remove(&folder);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(no_byte_differs_in_any_way_of_running)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(no_byte_differs_in_any_way_of_running),
+                                       cmocka_unit_test(no_byte_differs_past_blocks_pages_and_windows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
