@@ -101,6 +101,7 @@ size_t utf8_incomplete_tail(const char *s, size_t n) {
 }
 
 void utf8_append_lossy(Buffer *b, const char *s, size_t n) {
+    if (n == 0) return;     /* s may be NULL */
     size_t i = 0, kept = 0; /* s[kept..i) is valid and not yet appended */
     while (i < n) {
         i += ascii_run(s + i, n - i);

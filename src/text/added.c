@@ -67,8 +67,13 @@ bool added_add(AddedTokens *a, const Vocab *vocab, AddedToken token, Error *err)
     }
     if (a->n == MAX_ADDED) return error_set(err, "more than %d added tokens", MAX_ADDED);
     if (a->n == a->capacity && !grow(a)) return error_memory(err, "added tokens");
-    token.id = vocab_find(vocab, token.content, token.length);
-    if (token.id < 0) token.id = next_id(a, vocab);
+    int32_t known = vocab_find(vocab, token.content, token.length);
+    if (known >= 0)
+        token.id = known;
+    else if (token.id < 0)
+        token.id = next_id(a, vocab);
+    if (token.id >= VOCAB_MAX_ID)
+        return error_set(err, "the added token \"%.100s\" has an id out of range", token.content);
     token.content = mem_string(token.content, token.length);
     if (!token.content) return error_memory(err, "added tokens");
     *slot_for(a, token.content, token.length) = a->n + 1;
@@ -82,7 +87,8 @@ static bool read_flag(const JsonValue *v, const char *key, bool *out, Error *err
     return !flag || json_bool(flag, out) || error_set(err, "\"%s\" is not true or false", key);
 }
 
-static bool read_token(const JsonValue *v, AddedToken *t, Error *err) {
+bool added_read(const JsonValue *v, AddedToken *t, Error *err) {
+    *t = (AddedToken){.id = -1};
     const JsonValue *content = json_get(v, "content");
     if (!content || content->type != JSON_STRING) return error_set(err, "\"content\" is not a string");
     t->content = (char *)content->text; /* added_add copies it */
@@ -98,8 +104,8 @@ bool added_load(AddedTokens *a, const JsonValue *list, const Vocab *vocab, Error
     if (!list) return true;
     if (list->type != JSON_ARRAY) return error_set(err, "added_tokens is not an array");
     for (uint32_t i = 0; i < list->length; i++) {
-        AddedToken token = {0};
-        if (!read_token(&list->items[i], &token, err)) return error_prefix(err, "added_tokens[%u]", i);
+        AddedToken token;
+        if (!added_read(&list->items[i], &token, err)) return error_prefix(err, "added_tokens[%u]", i);
         if (!added_add(a, vocab, token, err)) return false;
     }
     return true;

@@ -13,7 +13,7 @@ typedef struct AddedToken {
     char *shown; /* what decoding gives: of a normalized token its normalized text, as in the reference */
     uint32_t shown_length;
     bool hidden; /* skipped with the special tokens: special, and no other text is shown for it */
-    int32_t id;
+    int32_t id;  /* given to added_add: >= 0 is kept, where the text has no id yet */
     bool single_word, lstrip, rstrip, normalized, special;
 } AddedToken;
 
@@ -42,6 +42,8 @@ typedef struct AddedTokens {
 
 /* Adds one; its id is the one its text has in the vocabulary or among the added, else the next free one. */
 bool added_add(AddedTokens *a, const Vocab *vocab, AddedToken token, Error *err);
+/* One token's text and flags; its content still belongs to v, its id is -1. */
+bool added_read(const JsonValue *v, AddedToken *out, Error *err);
 /* tokenizer.json's "added_tokens". */
 bool added_load(AddedTokens *a, const JsonValue *list, const Vocab *vocab, Error *err);
 /* After the last one was added. */

@@ -129,15 +129,20 @@ static bool load_group(Bpe *b, const JsonValue *merges, uint32_t first, uint32_t
     return true;
 }
 
-static bool load_merges(Bpe *b, const JsonValue *merges, Error *err) {
-    uint32_t n = merges ? merges->length : 0;
-    if (merges && merges->type != JSON_ARRAY) return error_set(err, "model.merges is not an array");
+static bool allocate_merges(Bpe *b, size_t n) {
     uint64_t slots = 16;
     while (slots < 2 * (uint64_t)n) slots *= 2;
     b->merges = mem_array(slots, sizeof *b->merges);
-    if (!b->merges) return error_memory(err, "merges");
+    if (!b->merges) return false;
     memset(b->merges, 0xFF, slots * sizeof *b->merges);
     b->mask = slots - 1;
+    return true;
+}
+
+static bool load_merges(Bpe *b, const JsonValue *merges, Error *err) {
+    uint32_t n = merges ? merges->length : 0;
+    if (merges && merges->type != JSON_ARRAY) return error_set(err, "model.merges is not an array");
+    if (!allocate_merges(b, n)) return error_memory(err, "merges");
     Buffer joined = {0};
     bool ok = true;
     for (uint32_t i = 0; ok && i < n; i += MERGE_GROUP) {
@@ -189,6 +194,16 @@ bool bpe_load(Bpe *b, const JsonValue *model, const Vocab *vocab, Error *err) {
     if (b->unknown_token) {
         int32_t id = vocab_find(vocab, b->unknown_token, strlen(b->unknown_token));
         b->unknown = id < 0 ? -2 : id;
+    }
+    fill_tables(b);
+    return true;
+}
+
+bool bpe_set_merges(Bpe *b, const Vocab *vocab, const Merge *merges, size_t n) {
+    *b = (Bpe){.vocab = vocab, .unknown = -1};
+    if (!allocate_merges(b, n)) return false;
+    for (size_t i = 0; i < n; i++) {
+        put_merge(b, (int32_t)(merges[i].pair >> 32), (int32_t)merges[i].pair, merges[i].rank, merges[i].id);
     }
     fill_tables(b);
     return true;
@@ -397,6 +412,7 @@ bool bpe_encode(const Bpe *b, BpeScratch *s, const char *text, size_t n, IdList 
     if (n <= CACHED_LENGTH) {
         hash = vocab_hash(text, n);
         const CachedWord *w = s->cache_size ? cache_slot(s, text, n, hash) : NULL;
+        if (w && w->n_ids == 1) return true; /* characters that became nothing */
         if (w && w->n_ids)
             return id_list_append(out, s->cached_ids.ids + w->ids, w->n_ids - 1) || error_memory(err, "ids");
     }

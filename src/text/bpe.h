@@ -47,6 +47,11 @@ typedef struct BpeScratch {
 
 /* `model` is the JSON object; vocab must outlive the result. */
 bool bpe_load(Bpe *b, const JsonValue *model, const Vocab *vocab, Error *err);
+/* From ranks (per id; BPE_NO_RANK: the token takes no part in merging) in place of a list of merges. */
+#define BPE_NO_RANK UINT32_MAX
+bool bpe_load_ranked(Bpe *b, const Vocab *vocab, const uint32_t *ranks, Error *err);
+/* A model with these merges and no options set; false when out of memory. */
+bool bpe_set_merges(Bpe *b, const Vocab *vocab, const Merge *merges, size_t n);
 void bpe_clear(Bpe *b);
 bool bpe_encode(const Bpe *b, BpeScratch *scratch, const char *text, size_t n, IdList *out, Error *err);
 void bpe_scratch_clear(BpeScratch *scratch);

@@ -77,22 +77,46 @@ static size_t unit_offset(uint32_t unit) {
     return (size_t)(unit >> 10) << ((unit & 1u << 9) >> 6);
 }
 
-/* What the shortest key at the start of text maps to; NULL when none is there. Positions come from a file: checked. */
-static const char *lookup(const Charsmap *c, const char *text, size_t n) {
+/* What a key at the start of text maps to, the shortest or the longest one; *length: its bytes. NULL when none is
+ * there. Positions come from a file: checked. */
+static const char *lookup_key(const Charsmap *c, const char *text, size_t n, bool longest, size_t *length) {
+    const char *found = NULL;
     if (c->n_units == 0) return NULL;
     size_t at = unit_offset(c->units[0]);
     for (size_t i = 0; i < n && text[i]; i++) {
         at ^= (unsigned char)text[i];
-        if (at >= c->n_units) return NULL;
+        if (at >= c->n_units) return found;
         uint32_t unit = c->units[at];
-        if ((unit & (1u << 31 | 0xFF)) != (unsigned char)text[i]) return NULL;
+        if ((unit & (1u << 31 | 0xFF)) != (unsigned char)text[i]) return found;
         at ^= unit_offset(unit);
         if (!(unit >> 8 & 1)) continue;
-        if (at >= c->n_units) return NULL;
+        if (at >= c->n_units) return found;
         uint32_t value = c->units[at] & 0x7FFFFFFF;
-        return value <= c->n_replacements ? c->replacements + value : NULL;
+        if (value > c->n_replacements) return found;
+        found = c->replacements + value;
+        *length = i + 1;
+        if (!longest) return found;
     }
-    return NULL;
+    return found;
+}
+
+static const char *lookup(const Charsmap *c, const char *text, size_t n) {
+    size_t length;
+    return lookup_key(c, text, n, false, &length);
+}
+
+size_t charsmap_step(const Charsmap *c, const char *text, size_t n, const char **out, size_t *n_out) {
+    size_t length = 0;
+    *out = lookup_key(c, text, n, true, &length);
+    if (*out) {
+        *n_out = strlen(*out);
+        return length;
+    }
+    uint32_t code;
+    int step = utf8_decode(text, n, &code);
+    *out = text;
+    *n_out = step ? (size_t)step : 1;
+    return *n_out;
 }
 
 /* ---- grapheme clusters ---- */

@@ -63,7 +63,7 @@ static void append_replaced(Buffer *out, const char *text, size_t n, const char 
 
 static void replace_all(Buffer *b, const char *from, const char *to) {
     Buffer out = {0};
-    append_replaced(&out, b->data, b->length, from, to);
+    append_replaced(&out, buffer_string(b), b->length, from, to);
     out.failed |= b->failed;
     buffer_clear(b);
     *b = out;
@@ -131,7 +131,8 @@ static bool token_ctc(const Stream *st, size_t stage, const char *text, size_t n
 static bool flush_bpe(const Stream *st, size_t stage, const char *instead) {
     DecodeStage *state = &st->s->stages[stage];
     buffer_reset(&st->s->work);
-    append_replaced(&st->s->work, state->held.data, state->held.length, st->s->decoder->steps[stage].prefix, instead);
+    append_replaced(&st->s->work, buffer_string(&state->held), state->held.length, st->s->decoder->steps[stage].prefix,
+                    instead);
     buffer_reset(&state->held);
     return push_work(st, stage + 1);
 }

@@ -55,7 +55,7 @@ static void step_clear(NormalizerStep *s) {
     charsmap_clear(&s->charsmap);
 }
 
-static bool add_step(Normalizer *p, NormalizerStep step) {
+bool normalizer_add(Normalizer *p, NormalizerStep step) {
     NormalizerStep *steps = mem_resize(p->steps, p->n + 1, sizeof *steps);
     if (!steps) return false;
     p->steps = steps;
@@ -97,7 +97,7 @@ static bool load_component(Normalizer *p, const JsonValue *v, Error *err) {
         if (strcmp(type, kinds[i].name) != 0) continue;
         NormalizerStep step = {.kind = kinds[i].kind, .form = kinds[i].form};
         bool ok = load_step(&step, v, err) || error_prefix(err, "%s", type);
-        if (ok && !add_step(p, step)) ok = error_memory(err, "the normalizer");
+        if (ok && !normalizer_add(p, step)) ok = error_memory(err, "the normalizer");
         if (!ok) step_clear(&step);
         return ok;
     }
@@ -286,6 +286,36 @@ static void to_bytes(const Buffer *text, Buffer *out, size_t *origin) {
     bytelevel_append(out, text->data + from, text->length - from);
 }
 
+/* SentencePiece's Normalizer::Normalize, for the piece that may begin the input (then with the dummy prefix and without
+ * leading blanks) or follow an added token. */
+static void sentencepiece(const NormalizerStep *s, const Buffer *text, Buffer *out, size_t *origin) {
+    const char *blank = s->escape ? "\xE2\x96\x81" : " ", *part;
+    size_t i = 0, n_part, step, n_blank = strlen(blank);
+    while (s->remove_extra && *origin && i < text->length) {
+        step = charsmap_step(&s->charsmap, text->data + i, text->length - i, &part, &n_part);
+        if (n_part != 1 || *part != ' ') break;
+        i += step;
+    }
+    if (i == text->length) return;
+    if (s->dummy_prefix && *origin) buffer_text(out, blank);
+    bool after_blank = s->remove_extra && *origin;
+    for (; i < text->length; i += step) {
+        step = charsmap_step(&s->charsmap, text->data + i, text->length - i, &part, &n_part);
+        for (; after_blank && n_part && *part == ' '; n_part--) part++;
+        for (size_t k = 0; k < n_part; k++) {
+            if (part[k] == ' ')
+                buffer_text(out, blank);
+            else
+                buffer_byte(out, part[k]);
+        }
+        if (n_part) after_blank = s->remove_extra && part[n_part - 1] == ' ';
+    }
+    while (s->remove_extra && out->length >= n_blank &&
+           memcmp(out->data + out->length - n_blank, blank, n_blank) == 0) {
+        out->length -= n_blank;
+    }
+}
+
 static bool run_step(const NormalizerStep *s, NormalizeScratch *scratch, Buffer *text, Buffer *out, size_t *origin,
                      Error *err) {
     bool ok = true;
@@ -300,6 +330,7 @@ static bool run_step(const NormalizerStep *s, NormalizeScratch *scratch, Buffer 
     case NORMALIZE_PRECOMPILED: apply_charsmap(s, text, out, origin); break;
     case NORMALIZE_NMT: each_character(text, out, origin, put_nmt); break;
     case NORMALIZE_BYTE_LEVEL: to_bytes(text, out, origin); break;
+    case NORMALIZE_SENTENCEPIECE: sentencepiece(s, text, out, origin); break;
     }
     return ok || error_memory(err, "normalizing");
 }

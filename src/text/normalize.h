@@ -18,6 +18,7 @@ typedef enum NormalizerKind {
     NORMALIZE_PRECOMPILED,
     NORMALIZE_NMT,
     NORMALIZE_BYTE_LEVEL,
+    NORMALIZE_SENTENCEPIECE, /* a tokenizer.model's normalizer_spec */
 } NormalizerKind;
 
 typedef struct NormalizerStep {
@@ -28,6 +29,7 @@ typedef struct NormalizerStep {
     Pattern *pattern;                              /* REPLACE */
     char *content;                                 /* REPLACE, PREPEND */
     size_t content_length;
+    bool dummy_prefix, remove_extra, escape; /* SENTENCEPIECE */
     Charsmap charsmap;
 } NormalizerStep;
 
@@ -44,6 +46,7 @@ typedef struct NormalizeScratch {
 } NormalizeScratch;
 
 bool normalizer_load(Normalizer *p, const JsonValue *v, Error *err); /* v NULL or null: no steps */
+bool normalizer_add(Normalizer *p, NormalizerStep step);             /* takes the step over; false when out of memory */
 void normalizer_clear(Normalizer *p);
 bool normalizer_is_byte_level(const Normalizer *p);
 /* Normalizes *text (valid UTF-8) in place. *origin: how many bytes at its start come from the input's first character.

@@ -52,6 +52,13 @@ static bool load_bert(Postprocessor *p, const JsonValue *v, Error *err) {
            add(p, TEMPLATE_TEXT, err) && add(p, sep, err) && add(p, TEMPLATE_END, err);
 }
 
+bool postprocessor_set(Postprocessor *p, int32_t before, int32_t behind, Error *err) {
+    *p = (Postprocessor){0};
+    if (before < 0 && behind < 0) return true;
+    return (before < 0 || add(p, before, err)) && add(p, TEMPLATE_TEXT, err) && (behind < 0 || add(p, behind, err)) &&
+           add(p, TEMPLATE_END, err);
+}
+
 static bool load_component(Postprocessor *p, const JsonValue *v, Error *err) {
     const char *type = component_type(v, "a post-processor", err);
     if (!type) return false;
@@ -92,7 +99,7 @@ bool postprocess(const Postprocessor *p, IdList *ids, size_t start, Error *err) 
     for (size_t i = 0; ok && i < p->items.n; i++) {
         int32_t item = p->items.ids[i];
         if (item == TEMPLATE_TEXT) {
-            ok = id_list_append(&result, ids->ids + start, ids->n - start);
+            ok = ids->n == start || id_list_append(&result, ids->ids + start, ids->n - start);
         } else if (item == TEMPLATE_END) {
             ids->n = start;
             ok = id_list_append(ids, result.ids, result.n);

@@ -13,6 +13,8 @@ typedef struct Postprocessor {
 } Postprocessor;
 
 bool postprocessor_load(Postprocessor *p, const JsonValue *v, Error *err); /* v NULL or null: nothing is added */
+/* One id before and one behind the text; -1: none. */
+bool postprocessor_set(Postprocessor *p, int32_t before, int32_t behind, Error *err);
 void postprocessor_clear(Postprocessor *p);
 /* Replaces ids from `start` on by the templates' result. */
 bool postprocess(const Postprocessor *p, IdList *ids, size_t start, Error *err);

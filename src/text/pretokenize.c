@@ -142,6 +142,20 @@ bool pretokenizer_load(Pretokenizer *p, const JsonValue *v, Error *err) {
     return error_prefix(err, "pre_tokenizer");
 }
 
+bool pretokenizer_split_bytes(Pretokenizer *p, const char *expression, size_t n, Error *err) {
+    *p = (Pretokenizer){0};
+    PretokenizerStep split = {.kind = PRETOKENIZE_SPLIT, .behavior = SPLIT_ISOLATED};
+    split.pattern = pattern_new(expression, n, err);
+    if (!split.pattern) return false;
+    if (!add_step(p, split)) {
+        pattern_free(split.pattern);
+        return error_memory(err, "the pre-tokenizer");
+    }
+    if (add_step(p, (PretokenizerStep){.kind = PRETOKENIZE_BYTE_LEVEL})) return true;
+    pretokenizer_clear(p);
+    return error_memory(err, "the pre-tokenizer");
+}
+
 void pretokenizer_clear(Pretokenizer *p) {
     for (size_t i = 0; i < p->n; i++) pattern_free(p->steps[i].pattern);
     mem_free(p->steps);

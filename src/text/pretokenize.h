@@ -56,6 +56,8 @@ typedef struct PretokenizeScratch {
 } PretokenizeScratch;
 
 bool pretokenizer_load(Pretokenizer *p, const JsonValue *v, Error *err); /* v NULL or null: no steps */
+/* What tiktoken does: text cut by an expression, then its bytes. */
+bool pretokenizer_split_bytes(Pretokenizer *p, const char *expression, size_t n, Error *err);
 void pretokenizer_clear(Pretokenizer *p);
 bool pretokenizer_is_byte_level(const Pretokenizer *p);
 bool pretokenize(const Pretokenizer *p, PretokenizeScratch *scratch, Pieces *pieces, Error *err);

@@ -8,7 +8,9 @@
 #include "base/utf8.h"
 #include "text/tokenizer_parts.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -31,19 +33,24 @@ static void scratch_clear(EncodeScratch *s) {
 
 /* ---- loading ---- */
 
-/* What transformers adds to the file's tokens: {"added_tokens_decoder": {"id": {"content": ...}}}. */
-static bool load_config(Tokenizer *t, const JsonValue *config, Error *err) {
+/* What transformers adds to the file's tokens: {"added_tokens_decoder": {"id": {"content": ...}}}. Their ids hold where
+ * the file says nothing: `keep_ids` is for files that know no added tokens. */
+static bool load_config(Tokenizer *t, const JsonValue *config, bool keep_ids, Error *err) {
     const JsonValue *decoder = json_get_set(config, "added_tokens_decoder");
     for (uint32_t i = 0; decoder && decoder->type == JSON_OBJECT && i < decoder->length; i++) {
-        const JsonValue *token = &decoder->members[i].value, *content = json_get(token, "content");
+        const JsonMember *member = &decoder->members[i];
+        const JsonValue *content = json_get(&member->value, "content");
         if (!content || content->type != JSON_STRING || added_find(&t->added, content->text, content->length)) continue;
-        JsonValue list = {.type = JSON_ARRAY, .length = 1, .items = (JsonValue *)token};
-        if (!added_load(&t->added, &list, &t->subword.vocab, err)) return false;
+        AddedToken token;
+        if (!added_read(&member->value, &token, err))
+            return error_prefix(err, "added_tokens_decoder.%.20s", member->key);
+        if (keep_ids) token.id = atoi(member->key);
+        if (!added_add(&t->added, &t->subword.vocab, token, err)) return false;
     }
     return true;
 }
 
-static bool load_parts(Tokenizer *t, const JsonValue *root, const JsonValue *config, Error *err) {
+static bool load_parts(Tokenizer *t, const JsonValue *root, Error *err) {
     if (root->type != JSON_OBJECT) return error_set(err, "not a JSON object");
     if (!subword_load(&t->subword, json_get(root, "model"), err)) return false;
     if (!normalizer_load(&t->normalizer, json_get(root, "normalizer"), err)) return false;
@@ -51,23 +58,29 @@ static bool load_parts(Tokenizer *t, const JsonValue *root, const JsonValue *con
     if (!postprocessor_load(&t->postprocessor, json_get(root, "post_processor"), err)) return false;
     bool byte_level = pretokenizer_is_byte_level(&t->pretokenizer) || normalizer_is_byte_level(&t->normalizer);
     if (!decoder_load(&t->decoder, json_get(root, "decoder"), byte_level, err)) return false;
-    if (!added_load(&t->added, json_get_set(root, "added_tokens"), &t->subword.vocab, err)) return false;
-    if (config && !load_config(t, config, err)) return error_prefix(err, "tokenizer_config.json");
+    return added_load(&t->added, json_get_set(root, "added_tokens"), &t->subword.vocab, err);
+}
+
+/* The last step for every kind of file. Takes t over: it is returned, or freed. */
+static Tokenizer *finish(Tokenizer *t, bool ok, const JsonValue *config, bool keep_ids, Error *err) {
+    if (ok && config) ok = load_config(t, config, keep_ids, err) || error_prefix(err, "tokenizer_config.json");
     NormalizeScratch scratch = {0};
-    bool ok = added_prepare(&t->added, &t->normalizer, &scratch, err);
+    ok = ok && added_prepare(&t->added, &t->normalizer, &scratch, err);
     normalize_scratch_clear(&scratch);
-    return ok;
+    if (ok) return t;
+    tokenizer_free(t);
+    return NULL;
+}
+
+static Tokenizer *tokenizer_new(Error *err) {
+    Tokenizer *t = mem_zeroed(1, sizeof *t);
+    if (!t) error_memory(err, "the tokenizer");
+    return t;
 }
 
 static Tokenizer *build(const JsonDoc *json, const JsonDoc *config, Error *err) {
-    Tokenizer *t = mem_zeroed(1, sizeof *t);
-    if (!t) {
-        error_memory(err, "the tokenizer");
-        return NULL;
-    }
-    if (load_parts(t, json_root(json), config ? json_root(config) : NULL, err)) return t;
-    tokenizer_free(t);
-    return NULL;
+    Tokenizer *t = tokenizer_new(err);
+    return t ? finish(t, load_parts(t, json_root(json), err), config ? json_root(config) : NULL, false, err) : NULL;
 }
 
 Tokenizer *tokenizer_parse(const char *json, size_t n, const char *config, size_t n_config, Error *err) {
@@ -85,25 +98,103 @@ Tokenizer *tokenizer_parse(const char *json, size_t n, const char *config, size_
     return t;
 }
 
+/* ---- files ---- */
+
+typedef enum FileKind { FILE_JSON, FILE_TEKKEN, FILE_MODEL } FileKind;
+
+/* In the order they are preferred; the last are SentencePiece models or tiktoken files, which their content tells. */
+static const struct {
+    const char *name;
+    FileKind kind;
+} file_names[] = {{"tokenizer.json", FILE_JSON},           {"tekken.json", FILE_TEKKEN},
+                  {"tokenizer.model", FILE_MODEL},         {"spiece.model", FILE_MODEL},
+                  {"sentencepiece.bpe.model", FILE_MODEL}, {"tiktoken.model", FILE_MODEL},
+                  {"qwen.tiktoken", FILE_MODEL},           {"tokenizer.tiktoken", FILE_MODEL}};
+
 static bool join_path(char *out, size_t size, const char *folder, const char *name, Error *err) {
     int n = snprintf(out, size, "%s/%s", folder, name);
     return (n > 0 && (size_t)n < size) || error_set(err, "%.200s...: the path is too long", folder);
 }
 
+static bool read_file(const char *path, Buffer *out, Error *err) {
+    FILE *file = fopen(path, "rb");
+    if (!file) return error_set(err, "%s", strerror(errno));
+    size_t n;
+    do {
+        if (!buffer_reserve(out, 1 << 16)) break;
+        n = fread(out->data + out->length, 1, 1 << 16, file);
+        out->length += n;
+    } while (n);
+    bool ok =
+        !out->failed ? !ferror(file) || error_set(err, "%s", strerror(errno)) : error_memory(err, "the tokenizer");
+    fclose(file);
+    return ok;
+}
+
+/* A line of base64 and a number: so begin tiktoken files, whatever they are called. */
+static bool looks_like_tiktoken(const Buffer *b) {
+    static const char base64[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=";
+    const char *text = buffer_string(b);
+    size_t n = strspn(text, base64), digits = text[n] == ' ' ? strspn(text + n + 1, "0123456789") : 0;
+    return n && digits && (text[n + 1 + digits] == '\n' || text[n + 1 + digits] == '\r');
+}
+
+static Tokenizer *load_model(const char *path, const JsonValue *config, Error *err) {
+    Buffer bytes = {0};
+    Tokenizer *t = read_file(path, &bytes, err) ? tokenizer_new(err) : NULL;
+    if (t) {
+        if (bytes.length) bytes.data[bytes.length] = 0;
+        bool lines = looks_like_tiktoken(&bytes);
+        bool ok =
+            (lines ? tokenizer_from_tiktoken : tokenizer_from_sentencepiece)(t, bytes.data, bytes.length, config, err);
+        t = finish(t, ok, config, lines, err);
+    }
+    buffer_clear(&bytes);
+    return t;
+}
+
+static Tokenizer *load_tekken(const char *path, const JsonValue *config, Error *err) {
+    JsonDoc *doc = json_parse_file(path, 0, err);
+    Tokenizer *t = doc ? tokenizer_new(err) : NULL;
+    if (t)
+        t = finish(t, tokenizer_from_tekken(t, json_root(doc), err) || error_prefix(err, "%s", path), config, true,
+                   err);
+    json_free(doc);
+    return t;
+}
+
+static Tokenizer *load_json(const char *path, const JsonDoc *config, Error *err) {
+    JsonDoc *doc = json_parse_file(path, 0, err);
+    Tokenizer *t = doc ? build(doc, config, err) : NULL;
+    if (doc && !t) error_prefix(err, "%s", path);
+    json_free(doc);
+    return t;
+}
+
+static Tokenizer *load_file(FileKind kind, const char *path, const JsonDoc *config, Error *err) {
+    const JsonValue *root = config ? json_root(config) : NULL;
+    if (kind == FILE_JSON) return load_json(path, config, err);
+    if (kind == FILE_TEKKEN) return load_tekken(path, root, err);
+    Tokenizer *t = load_model(path, root, err);
+    if (!t) error_prefix(err, "%s", path);
+    return t;
+}
+
 Tokenizer *tokenizer_load(const char *folder, Error *err) {
     char path[4096], config_path[4096];
-    if (!join_path(path, sizeof path, folder, "tokenizer.json", err)) return NULL;
-    if (!join_path(config_path, sizeof config_path, folder, "tokenizer_config.json", err)) return NULL;
-    JsonDoc *doc = json_parse_file(path, 0, err), *config = NULL;
-    if (!doc) return NULL;
-    bool has_config = access(config_path, F_OK) == 0;
-    if (has_config) config = json_parse_file(config_path, 0, err);
-    Tokenizer *t = NULL;
-    if (config || !has_config) {
-        t = build(doc, config, err);
-        if (!t) error_prefix(err, "%s", path);
+    size_t n = sizeof file_names / sizeof file_names[0], i = 0;
+    for (; i < n; i++) {
+        if (!join_path(path, sizeof path, folder, file_names[i].name, err)) return NULL;
+        if (access(path, F_OK) == 0) break;
     }
-    json_free(doc);
+    if (i == n) { /* the message then names the file that is usual */
+        i = 0;
+        join_path(path, sizeof path, folder, file_names[0].name, err);
+    }
+    if (!join_path(config_path, sizeof config_path, folder, "tokenizer_config.json", err)) return NULL;
+    JsonDoc *config = NULL;
+    if (access(config_path, F_OK) == 0 && !(config = json_parse_file(config_path, 0, err))) return NULL;
+    Tokenizer *t = load_file(file_names[i].kind, path, config, err);
     json_free(config);
     return t;
 }

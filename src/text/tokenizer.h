@@ -21,7 +21,8 @@ enum {
     ENCODE_SPECIAL = 1, /* add what the post-processor adds */
 };
 
-/* Reads tokenizer.json (and tokenizer_config.json where it is there) from a folder. */
+/* Reads a folder's tokenizer.json (and tokenizer_config.json where it is there); without one its tekken.json,
+ * SentencePiece model or tiktoken file. */
 Tokenizer *tokenizer_load(const char *folder, Error *err);
 /* The same from memory: the text of tokenizer.json, and of tokenizer_config.json or NULL. */
 Tokenizer *tokenizer_parse(const char *json, size_t n, const char *config, size_t n_config, Error *err);

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "text/component.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,11 +55,14 @@ static void add_children(Unigram *u, Range *ranges, size_t at, const Sorted *tok
 static bool build_trie(Unigram *u, const Vocab *vocab, Error *err) {
     size_t n = (size_t)vocab->count, bytes = 1;
     Sorted *tokens = mem_array(n, sizeof *tokens);
+    size_t n_matching = 0;
     for (size_t i = 0; tokens && i < n; i++) {
         const VocabToken *t = &vocab->tokens[i];
-        tokens[i] = (Sorted){vocab->bytes + t->start, t->length, t->id};
+        if (isnan(u->scores[t->id])) continue;
+        tokens[n_matching++] = (Sorted){vocab->bytes + t->start, t->length, t->id};
         bytes += t->length;
     }
+    n = n_matching;
     u->nodes = mem_array(bytes, sizeof *u->nodes);
     Range *ranges = mem_array(bytes, sizeof *ranges);
     bool ok = tokens && u->nodes && ranges;
@@ -90,38 +94,49 @@ static const TrieNode *child_of(const Unigram *u, const TrieNode *node, unsigned
 
 /* ---- loading ---- */
 
-static bool load_scores(Unigram *u, const JsonValue *list, Error *err) {
-    double least = 1.0 / 0.0;
-    u->scores = mem_array(list->length, sizeof *u->scores);
+bool unigram_load_scores(Unigram *u, const Vocab *vocab, const double *scores, int32_t unknown, bool byte_fallback,
+                         Error *err) {
+    *u = (Unigram){.vocab = vocab, .unknown = unknown, .byte_fallback = byte_fallback};
+    double least = INFINITY;
+    u->scores = mem_array((size_t)vocab->size, sizeof *u->scores);
     if (!u->scores) return error_memory(err, "the vocabulary");
-    for (uint32_t i = 0; i < list->length; i++) {
-        if (!json_number(json_item(&list->items[i], 1), &u->scores[i]))
-            return error_set(err, "model.vocab[%u] has no score", i);
-        if (u->scores[i] < least) least = u->scores[i];
+    for (int32_t i = 0; i < vocab->size; i++) {
+        u->scores[i] = scores[i];
+        if (scores[i] < least) least = scores[i];
     }
     u->unknown_score = least - UNKNOWN_PENALTY;
-    return true;
-}
-
-bool unigram_load(Unigram *u, const JsonValue *model, const Vocab *vocab, Error *err) {
-    *u = (Unigram){.vocab = vocab, .unknown = -1};
-    const JsonValue *list = json_get(model, "vocab"), *unknown = json_get_set(model, "unk_id");
-    int64_t id = -1;
-    bool ok = load_scores(u, list, err) && component_bool(model, "byte_fallback", &u->byte_fallback, err);
-    if (ok && unknown && (!json_int(unknown, &id) || id < 0 || id >= list->length))
-        ok = error_set(err, "model.unk_id is not an id");
-    ok = ok && build_trie(u, vocab, err);
-    if (!ok) {
+    if (!build_trie(u, vocab, err)) {
         unigram_clear(u);
         return false;
     }
-    u->unknown = (int32_t)id;
     for (int i = 0; i < 256; i++) {
         static const char digits[] = "0123456789ABCDEF";
         char token[6] = {'<', '0', 'x', digits[i >> 4], digits[i & 15], '>'};
         u->byte_ids[i] = vocab_find(vocab, token, 6);
     }
     return true;
+}
+
+static bool read_scores(const JsonValue *list, double *scores, Error *err) {
+    for (uint32_t i = 0; i < list->length; i++) {
+        if (!json_number(json_item(&list->items[i], 1), &scores[i]))
+            return error_set(err, "model.vocab[%u] has no score", i);
+    }
+    return true;
+}
+
+bool unigram_load(Unigram *u, const JsonValue *model, const Vocab *vocab, Error *err) {
+    const JsonValue *list = json_get(model, "vocab"), *unknown = json_get_set(model, "unk_id");
+    int64_t id = -1;
+    bool fallback = false;
+    if (!component_bool(model, "byte_fallback", &fallback, err)) return false;
+    if (unknown && (!json_int(unknown, &id) || id < 0 || id >= list->length))
+        return error_set(err, "model.unk_id is not an id");
+    double *scores = mem_array(list->length, sizeof *scores);
+    bool ok = scores || error_memory(err, "the vocabulary");
+    ok = ok && read_scores(list, scores, err) && unigram_load_scores(u, vocab, scores, (int32_t)id, fallback, err);
+    mem_free(scores);
+    return ok;
 }
 
 void unigram_clear(Unigram *u) {
@@ -131,6 +146,10 @@ void unigram_clear(Unigram *u) {
 }
 
 /* ---- encoding ---- */
+
+static double add_scores(const Unigram *u, double a, double b) {
+    return u->single ? (double)(float)(a + b) : a + b;
+}
 
 static void offer(UnigramStep *steps, size_t end, double score, int32_t id, size_t length) {
     UnigramStep *step = &steps[end];
@@ -148,11 +167,11 @@ static bool go_forward(const Unigram *u, UnigramStep *steps, const char *text, s
         const TrieNode *node = u->nodes;
         for (size_t k = i; k < n && (node = child_of(u, node, (unsigned char)text[k])) != NULL; k++) {
             if (node->id < 0) continue;
-            offer(steps, k + 1, steps[i].score + u->scores[node->id], node->id, k + 1 - i);
+            offer(steps, k + 1, add_scores(u, steps[i].score, u->scores[node->id]), node->id, k + 1 - i);
             single |= k + 1 - i == character;
         }
         if (!single) {
-            double score = steps[i].score + u->unknown_score;
+            double score = add_scores(u, steps[i].score, u->unknown_score);
             const UnigramStep *step = &steps[i + character];
             bool better = step->length == 0 || score > step->score;
             if (better && u->unknown < 0) return error_set(err, "a character is no token, and the model has no unk_id");

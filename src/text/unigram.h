@@ -20,6 +20,7 @@ typedef struct Unigram {
     double unknown_score;
     int32_t unknown; /* -1: none */
     bool byte_fallback;
+    bool single; /* scores add up in single precision, as SentencePiece does it; tokenizers does it in double */
     int32_t byte_ids[256];
     TrieNode *nodes;
     size_t n_nodes;
@@ -39,6 +40,9 @@ typedef struct UnigramScratch {
 } UnigramScratch;
 
 bool unigram_load(Unigram *u, const JsonValue *model, const Vocab *vocab, Error *err);
+/* From scores per id (copied); NaN: the token never matches text. */
+bool unigram_load_scores(Unigram *u, const Vocab *vocab, const double *scores, int32_t unknown, bool byte_fallback,
+                         Error *err);
 void unigram_clear(Unigram *u);
 bool unigram_encode(const Unigram *u, UnigramScratch *scratch, const char *text, size_t n, IdList *out, Error *err);
 void unigram_scratch_clear(UnigramScratch *scratch);

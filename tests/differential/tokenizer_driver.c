@@ -1,5 +1,6 @@
 /* For compare_tokenizers.py: reads one JSON document per line and answers each with one line.
  *   {"load": TOKENIZER_JSON_TEXT}            "ok", or {"error": ...}
+ *   {"folder": PATH}                         the same for a folder
  *   {"encode": TEXT}                         [ids without specials, ids with them], or {"error": ...}
  *   {"decode": [ids]}                        [text, text without specials, "same" when streaming gave the same] */
 #define _POSIX_C_SOURCE 200809L
@@ -87,6 +88,13 @@ int main(void) {
         if ((v = json_get(root, "load")) != NULL) {
             tokenizer_free(t);
             t = tokenizer_parse(v->text, v->length, NULL, 0, &err);
+            if (t)
+                puts("\"ok\"");
+            else
+                print_error(&err);
+        } else if ((v = json_get(root, "folder")) != NULL) {
+            tokenizer_free(t);
+            t = tokenizer_load(v->text, &err);
             if (t)
                 puts("\"ok\"");
             else
