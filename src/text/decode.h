@@ -36,6 +36,8 @@ typedef struct Decoder {
 
 /* `byte_level`: the vocabulary is byte-level because of its pre-tokenizer; then that decides, whatever v says. */
 bool decoder_load(Decoder *d, const JsonValue *v, bool byte_level, Error *err);
+/* Adds transformers' cleanup of tokenization spaces behind all other steps. */
+bool decoder_add_cleanup(Decoder *d, Error *err);
 void decoder_clear(Decoder *d);
 
 /* One step's memory of a stream. */

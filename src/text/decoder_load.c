@@ -128,6 +128,28 @@ bool decoder_load(Decoder *d, const JsonValue *v, bool byte_level, Error *err) {
     return ok;
 }
 
+static bool add_literal(Decoder *d, const char *from, const char *to, Error *err) {
+    DecoderStep step = {.kind = DECODE_REPLACE};
+    step.pattern = pattern_literal(from, strlen(from), err);
+    step.literal = mem_string(from, strlen(from));
+    step.content = mem_string(to, strlen(to));
+    bool ok = step.pattern && ((step.literal && step.content) || error_memory(err, "the decoder"));
+    ok = ok && add_step(d, step, err);
+    if (!ok) step_clear(&step);
+    return ok;
+}
+
+/* On the whole text, so tokens are joined first; each rule sees what the one before it made. */
+bool decoder_add_cleanup(Decoder *d, Error *err) {
+    static const char *const rules[][2] = {{" .", "."},     {" ?", "?"},     {" !", "!"},   {" ,", ","},
+                                           {" ' ", "'"},    {" n't", "n't"}, {" 'm", "'m"}, {" 's", "'s"},
+                                           {" 've", "'ve"}, {" 're", "'re"}};
+    bool ok = add_step(d, (DecoderStep){.kind = DECODE_FUSE}, err);
+    for (size_t i = 0; ok && i < sizeof rules / sizeof rules[0]; i++)
+        ok = add_literal(d, rules[i][0], rules[i][1], err);
+    return ok;
+}
+
 void decoder_clear(Decoder *d) {
     for (size_t i = 0; i < d->n; i++) step_clear(&d->steps[i]);
     mem_free(d->steps);

@@ -36,6 +36,9 @@ static void scratch_clear(EncodeScratch *s) {
 /* What transformers adds to the file's tokens: {"added_tokens_decoder": {"id": {"content": ...}}}. Their ids hold where
  * the file says nothing: `keep_ids` is for files that know no added tokens. */
 static bool load_config(Tokenizer *t, const JsonValue *config, bool keep_ids, Error *err) {
+    bool clean_up = false; /* which transformers does not do for BPE: there it would eat spaces that are meant */
+    json_bool(json_get_set(config, "clean_up_tokenization_spaces"), &clean_up);
+    if (clean_up && t->subword.kind != SUBWORD_BPE && !decoder_add_cleanup(&t->decoder, err)) return false;
     const JsonValue *decoder = json_get_set(config, "added_tokens_decoder");
     for (uint32_t i = 0; decoder && decoder->type == JSON_OBJECT && i < decoder->length; i++) {
         const JsonMember *member = &decoder->members[i];

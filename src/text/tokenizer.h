@@ -40,7 +40,8 @@ bool tokenizer_is_special(const Tokenizer *t, int32_t id);
  * has none. */
 const char *tokenizer_token(const Tokenizer *t, int32_t id, size_t *n);
 
-/* Whole decoding, appended to out: equals Python's decode(ids, skip_special_tokens=skip). Always valid UTF-8. An id
+/* Whole decoding, appended to out: equals Python's decode(ids, skip_special_tokens=skip), with the cleanup of spaces if
+ * tokenizer_config.json asks for it (and the model is not BPE). Always valid UTF-8. An id
  * outside the vocabulary is an error that names it. */
 bool tokenizer_decode(const Tokenizer *t, const int32_t *ids, size_t n, bool skip_special, Buffer *out, Error *err);
 

@@ -370,6 +370,34 @@ static void the_configuration_adds_tokens(void **state) {
     tokenizer_free(t);
 }
 
+/* The rules work on the whole text, one after the other, and so they do in a stream: nothing that one of them may still
+ * change goes out. */
+static void spaces_are_cleaned_where_the_configuration_asks(void **state) {
+    (void)state;
+    const char *json =
+        "{\"decoder\":{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":false},\"model\":{\"type\":\"WordPiece\","
+        "\"unk_token\":\"a\",\"vocab\":{\"a\":0,\".\":1,\"'\":2,\"s\":3,\"n\":4,\"##t\":5,\"##'t\":6,\"?\":7}}}";
+    const char *config = "{\"clean_up_tokenization_spaces\":true}";
+    static const int32_t ids[] = {0, 1, 0, 2, 3, 0, 4, 6, 0, 2, 0, 7, 7}; /* "a . a ' s a n't a ' a ? ?" */
+    Error err;
+    Tokenizer *t = tokenizer_parse(json, strlen(json), config, strlen(config), &err);
+    assert_non_null(t);
+    decodes(t, ids, 13, false, "a. a's an't a'a??");
+    Detok *d = detok_new(t, false, &err);
+    static const char *const pieces[] = {"a", ".", " a", "", "'s", " a", "", "n't", " a", "", "'a", "?", "?"};
+    for (int i = 0; i < 13; i++) {
+        Buffer b = {0};
+        assert_true(detok_push(d, ids[i], &b, &err));
+        assert_string_equal(buffer_string(&b), pieces[i]);
+        buffer_clear(&b);
+    }
+    detok_free(d);
+    tokenizer_free(t);
+    t = tokenizer_parse(json, strlen(json), NULL, 0, &err);
+    decodes(t, ids, 13, false, "a . a ' s a n't a ' a ? ?");
+    tokenizer_free(t);
+}
+
 typedef struct Job {
     const Tokenizer *t;
     bool ok;
@@ -481,6 +509,7 @@ int main(void) {
         cmocka_unit_test(what_is_unknown_or_wrong_is_named),
         cmocka_unit_test(every_id_of_an_added_token_is_the_reference_s),
         cmocka_unit_test(the_configuration_adds_tokens),
+        cmocka_unit_test(spaces_are_cleaned_where_the_configuration_asks),
         cmocka_unit_test(threads_share_a_tokenizer),
         cmocka_unit_test(a_long_run_merges_as_a_short_one),
         cmocka_unit_test(running_out_of_memory_is_an_error),
