@@ -19,7 +19,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MAX_DEPTH = 512, FEW_KEYS = 16 };
+enum { MAX_DEPTH = 512, FEW_KEYS = 16, EXACT_DIGITS = 15 };
 
 struct JsonDoc {
     Arena arena;
@@ -205,6 +205,15 @@ static bool parse_word(Parser *ps, const char *word, JsonValue value, JsonValue 
     return true;
 }
 
+/* Up to 15 digits a double is exact on the way, too; token ids are such numbers, and there are hundreds of thousands.
+ */
+static double small_integer(const char *s, size_t n) {
+    bool negative = *s == '-';
+    double value = 0;
+    for (size_t i = negative; i < n; i++) value = value * 10 + (s[i] - '0');
+    return negative ? -value : value;
+}
+
 static bool parse_number(Parser *ps, JsonValue *out) {
     char *start = ps->p, *p = start + (*start == '-');
     if (*p == 'I') {
@@ -226,7 +235,7 @@ static bool parse_number(Parser *ps, JsonValue *out) {
     }
     size_t n = (size_t)(p - start);
     *out = (JsonValue){.type = type, .length = (uint32_t)n, .text = start - 1};
-    out->number = decimal_parse(start, n);
+    out->number = type == JSON_INT && n <= EXACT_DIGITS ? small_integer(start, n) : decimal_parse(start, n);
     memmove(start - 1, start, n); /* the byte before is a separator already read, or the spare one */
     start[n - 1] = 0;
     ps->p = p;
