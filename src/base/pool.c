@@ -1,5 +1,8 @@
-/* A region is published by raising `epoch`; threads take tasks by an atomic counter and report by lowering `busy`.
- * The caller works too and leaves only when every thread has left the region, so a context on its stack is safe. */
+/* A region is one 64-bit word, `claim`: its number in the upper half, the tasks not yet taken in the lower. A thread
+ * takes a task by lowering the word, which succeeds only while that region is open; then the region cannot end before
+ * the task is done, so what the task needs may be read. Invariant: nobody but the publisher touches a region without
+ * having taken a task of it. So the caller never waits for a thread that is late (other programs run on this machine
+ * too): it does the work itself. */
 #define _GNU_SOURCE
 #include "base/pool.h"
 #include "base/memory.h"
@@ -23,9 +26,8 @@ struct Pool {
     PoolTask *task;
     void *context;
     int n_tasks;
-    _Alignas(64) _Atomic int next; /* the next task to take */
-    _Alignas(64) _Atomic int busy; /* threads still in the region */
-    _Alignas(64) _Atomic unsigned epoch;
+    _Alignas(64) _Atomic uint64_t claim;
+    _Alignas(64) _Atomic int done; /* tasks finished in this region */
     _Atomic int sleeping;
     _Atomic bool stop;
     pthread_mutex_t lock;
@@ -60,20 +62,29 @@ static int64_t now_ns(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+static unsigned region_of(uint64_t claim) {
+    return (unsigned)(claim >> 32);
+}
+
+/* Takes tasks until the region has none left. */
 static void take_tasks(Pool *pool, int thread) {
-    for (;;) {
-        int task = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed);
-        if (task >= pool->n_tasks) return;
-        pool->task(pool->context, task, thread);
+    uint64_t claim = atomic_load_explicit(&pool->claim, memory_order_acquire);
+    while ((uint32_t)claim > 0) {
+        if (!atomic_compare_exchange_weak_explicit(&pool->claim, &claim, claim - 1, memory_order_acq_rel,
+                                                   memory_order_acquire))
+            continue;
+        pool->task(pool->context, pool->n_tasks - (int)(uint32_t)claim, thread);
+        atomic_fetch_add_explicit(&pool->done, 1, memory_order_release);
+        claim = atomic_load_explicit(&pool->claim, memory_order_acquire);
     }
 }
 
-/* Waits until epoch differs from `seen`: spinning first, then asleep. */
+/* Waits for a region other than `seen`: spinning first, then asleep. */
 static unsigned await_region(Pool *pool, unsigned seen) {
     int64_t deadline = 0;
     for (unsigned i = 1;; i++) {
-        unsigned epoch = atomic_load_explicit(&pool->epoch, memory_order_acquire);
-        if (epoch != seen) return epoch;
+        unsigned region = region_of(atomic_load_explicit(&pool->claim, memory_order_acquire));
+        if (region != seen) return region;
         relax();
         if (i % 256) continue;
         int64_t now = now_ns();
@@ -82,11 +93,11 @@ static unsigned await_region(Pool *pool, unsigned seen) {
     }
     pthread_mutex_lock(&pool->lock);
     atomic_fetch_add(&pool->sleeping, 1);
-    unsigned epoch;
-    while ((epoch = atomic_load(&pool->epoch)) == seen) pthread_cond_wait(&pool->wake, &pool->lock);
+    unsigned region;
+    while ((region = region_of(atomic_load(&pool->claim))) == seen) pthread_cond_wait(&pool->wake, &pool->lock);
     atomic_fetch_sub(&pool->sleeping, 1);
     pthread_mutex_unlock(&pool->lock);
-    return epoch;
+    return region;
 }
 
 static void *worker_main(void *argument) {
@@ -97,12 +108,14 @@ static void *worker_main(void *argument) {
         seen = await_region(w.pool, seen);
         if (atomic_load(&w.pool->stop)) return NULL;
         take_tasks(w.pool, w.thread);
-        atomic_fetch_sub_explicit(&w.pool->busy, 1, memory_order_release);
     }
 }
 
-static void publish(Pool *pool) {
-    atomic_fetch_add(&pool->epoch, 1); /* seq_cst: ordered against `sleeping`, or a wake-up could be lost */
+/* Opens the next region with n tasks. */
+static void publish(Pool *pool, int n) {
+    uint64_t next = (uint64_t)(region_of(atomic_load_explicit(&pool->claim, memory_order_relaxed)) + 1) << 32;
+    atomic_store(&pool->claim,
+                 next | (uint32_t)n); /* seq_cst: ordered against `sleeping`, or a wake-up could be lost */
     if (atomic_load(&pool->sleeping) == 0) return;
     pthread_mutex_lock(&pool->lock);
     pthread_cond_broadcast(&pool->wake);
@@ -117,13 +130,12 @@ void pool_run(Pool *pool, PoolTask *task, void *context, int n_tasks) {
     pool->task = task;
     pool->context = context;
     pool->n_tasks = n_tasks;
-    atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
-    atomic_store_explicit(&pool->busy, pool->n_threads - 1, memory_order_relaxed);
-    publish(pool);
+    atomic_store_explicit(&pool->done, 0, memory_order_relaxed);
+    publish(pool, n_tasks);
     take_tasks(pool, 0);
-    for (unsigned i = 1; atomic_load_explicit(&pool->busy, memory_order_acquire) > 0; i++) {
+    for (unsigned i = 1; atomic_load_explicit(&pool->done, memory_order_acquire) < n_tasks; i++) {
         relax();
-        if (i % 65536 == 0) sched_yield(); /* more threads than CPUs: let the late one run */
+        if (i % 4096 == 0) sched_yield(); /* a thread was taken off its CPU inside a task: let it run */
     }
 }
 
@@ -169,7 +181,7 @@ Pool *pool_new(int n_threads, Error *err) {
 void pool_free(Pool *pool) {
     if (!pool) return;
     atomic_store(&pool->stop, true);
-    publish(pool);
+    publish(pool, 0);
     for (int i = 1; i <= pool->n_started; i++) pthread_join(pool->threads[i], NULL);
     pthread_mutex_destroy(&pool->lock);
     pthread_cond_destroy(&pool->wake);
