@@ -57,31 +57,44 @@ static inline __attribute__((always_inline)) __m512i quad_unpack(TileStorage sto
     return q;
 }
 
+/* d and -dmin of a K-quant's unit; nothing for other formats. -(dmin * m) and (-dmin) * m are the same bits. */
+typedef struct Super {
+    __m512 d, minus_dmin;
+} Super;
+
+static inline Super unit_super(const TileFormat *f, const uint8_t *unit) {
+    Super s = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+    if (f->scale != TILE_SCALE_K) return s;
+    s.d = lf_load_f16(unit + f->unit_codes);
+    if (f->has_bias)
+        s.minus_dmin = lf_bits(_mm512_xor_si512(li_bits(lf_load_f16(unit + f->unit_codes + 32)), li_set(INT32_MIN)));
+    return s;
+}
+
 /* Scale and bias of group g of a unit. */
-static inline void group_scales(const TileFormat *f, const uint8_t *unit, int g, __m512 *scale, __m512 *bias) {
+static inline void group_scales(const TileFormat *f, const Super *super, const uint8_t *unit, int g, __m512 *scale,
+                                __m512 *bias) {
     const uint8_t *at = unit + f->unit_codes;
-    int parts = f->has_bias ? 2 : 1;
-    if (f->scale == TILE_SCALE_BF16) {
+    const bool has_bias = f->has_bias;
+    const int parts = has_bias ? 2 : 1;
+    *bias = _mm512_setzero_ps();
+    if (f->scale == TILE_SCALE_K) {
+        const uint8_t *p = at + parts * 32 + g * parts * 16;
+        __m512i sub = f->signed_scales ? _mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)p)) : li_load_u8(p);
+        *scale = _mm512_mul_ps(super->d, lf_from_li(sub));
+        if (has_bias) *bias = _mm512_mul_ps(super->minus_dmin, lf_from_li(li_load_u8(p + 16)));
+    } else if (f->scale == TILE_SCALE_BF16) {
         const uint8_t *p = at + g * parts * 32;
         *scale = lf_bits(li_shl(li_load_u16(p), 16));
-        *bias = f->has_bias ? lf_bits(li_shl(li_load_u16(p + 32), 16)) : _mm512_setzero_ps();
+        if (has_bias) *bias = lf_bits(li_shl(li_load_u16(p + 32), 16));
     } else if (f->scale == TILE_SCALE_F16) {
         const uint8_t *p = at + g * parts * 32;
         *scale = lf_load_f16(p);
-        *bias = f->has_bias ? lf_load_f16(p + 32) : _mm512_setzero_ps();
-    } else if (f->scale == TILE_SCALE_F32) {
+        if (has_bias) *bias = lf_load_f16(p + 32);
+    } else {
         const uint8_t *p = at + g * parts * 64;
         *scale = lf_load_bytes(p);
-        *bias = f->has_bias ? lf_load_bytes(p + 64) : _mm512_setzero_ps();
-    } else {
-        const uint8_t *p = at + parts * 32 + g * parts * 16;
-        __m512i sub = f->signed_scales ? _mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)p)) : li_load_u8(p);
-        *scale = _mm512_mul_ps(lf_load_f16(at), lf_from_li(sub));
-        *bias = _mm512_setzero_ps();
-        if (f->has_bias) {
-            __m512 product = _mm512_mul_ps(lf_load_f16(at + 32), lf_from_li(li_load_u8(p + 16)));
-            *bias = lf_bits(_mm512_xor_si512(li_bits(product), li_set(INT32_MIN))); /* -(dmin * m), zero's sign too */
-        }
+        if (has_bias) *bias = lf_load_bytes(p + 64);
     }
 }
 
@@ -128,23 +141,21 @@ static inline size_t stream_ahead(const Stream *s, int index) {
     return at < s->job->tile_bytes ? PREFETCH_BYTES : PREFETCH_BYTES + s->job->tile_bytes;
 }
 
-/* Two tiles times `rows` rows over one group of `blocks` blocks: integer sums. An activation quad is broadcast once for
- * both tiles. */
+/* Two tiles times `rows` rows over quads [from, to) of n_blocks blocks: integer sums. An activation quad is broadcast
+ * once for both tiles. */
 static inline __attribute__((always_inline)) void stream_dots(TileStorage storage,
                                                               const uint8_t *const blocks[STREAM_TILES], int n_blocks,
-                                                              int block_bytes, const uint8_t *codes, size_t row_bytes,
-                                                              int padded, int bits, int rows, size_t ahead,
+                                                              int block_bytes, int from, int to, const uint8_t *codes,
+                                                              const QuantRows *x, int bits, int rows,
                                                               __m512i dot[STREAM_ROWS][STREAM_TILES]) {
+    const size_t row_bytes = (size_t)x->padded * (size_t)bits / 8;
+    const int padded = x->padded;
     __m512i low[STREAM_ROWS][STREAM_TILES];
     UNROLL for (int r = 0; r < rows; r++) {
         UNROLL for (int t = 0; t < STREAM_TILES; t++) dot[r][t] = low[r][t] = _mm512_setzero_si512();
     }
     for (int b = 0; b < n_blocks; b++, codes += TILE_BLOCK) {
-        for (int line = 0; line < block_bytes; line += 64) {
-            UNROLL for (int t = 0; t < STREAM_TILES; t++)
-                _mm_prefetch((const char *)(blocks[t] + b * block_bytes + line + ahead), _MM_HINT_T0);
-        }
-        UNROLL for (int i = 0; i < 8; i++) {
+        UNROLL for (int i = from; i < to; i++) {
             __m512i q[STREAM_TILES];
             UNROLL for (int t = 0; t < STREAM_TILES; t++) q[t] = quad_unpack(storage, blocks[t] + b * block_bytes, i);
             UNROLL for (int r = 0; r < rows; r++) {
@@ -164,14 +175,20 @@ static inline __attribute__((always_inline)) void stream_dots(TileStorage storag
     }
 }
 
+static inline void stream_prefetch(const uint8_t *p, int bytes) {
+    for (int line = 0; line < bytes; line += 64) _mm_prefetch((const char *)(p + line), _MM_HINT_T0);
+}
+
 /* The two fused operations for group g of each unit. */
-static inline __attribute__((always_inline)) void stream_group_end(const Stream *s, int unit_group, int group, int rows,
+static inline __attribute__((always_inline)) void stream_group_end(const Stream *s, const Super super[STREAM_TILES],
+                                                                   int unit_group, int group, int rows,
                                                                    __m512i dot[STREAM_ROWS][STREAM_TILES],
                                                                    __m512 acc[STREAM_ROWS][STREAM_TILES]) {
     const TileFormat *f = s->job->format;
     const QuantRows *x = s->job->x;
     __m512 scale[STREAM_TILES], bias[STREAM_TILES];
-    UNROLL for (int t = 0; t < STREAM_TILES; t++) group_scales(f, s->units[t], unit_group, &scale[t], &bias[t]);
+    UNROLL for (int t = 0; t < STREAM_TILES; t++)
+        group_scales(f, &super[t], s->units[t], unit_group, &scale[t], &bias[t]);
     UNROLL for (int r = 0; r < rows; r++) {
         size_t at = (size_t)(s->row + r) * (size_t)x->n_groups + (size_t)group;
         UNROLL for (int t = 0; t < STREAM_TILES; t++) {
@@ -181,26 +198,42 @@ static inline __attribute__((always_inline)) void stream_group_end(const Stream 
     }
 }
 
-/* Two tiles times `rows` rows, codes unpacked in registers, groups of at least a block. */
-static inline __attribute__((always_inline)) void stream_rows(Stream s, TileStorage storage, int bits, int rows) {
+/* One unit. `narrow`: groups of 16, where the halves of a block are two groups. */
+static inline __attribute__((always_inline)) void stream_unit(const Stream *s, TileStorage storage, int bits, int rows,
+                                                              bool narrow, int index, const uint8_t *codes,
+                                                              __m512 acc[STREAM_ROWS][STREAM_TILES]) {
+    const TileFormat *f = s->job->format;
+    const QuantRows *x = s->job->x;
+    const int per_unit = f->unit / f->group, first = index * per_unit, block_bytes = f->block_bytes;
+    const int n = x->n_groups - first < per_unit ? x->n_groups - first : per_unit;
+    const int n_blocks = narrow ? 1 : f->group / TILE_BLOCK, step = narrow ? 2 : 1;
+    const size_t ahead = stream_ahead(s, index);
+    Super super[STREAM_TILES];
+    UNROLL for (int t = 0; t < STREAM_TILES; t++) super[t] = unit_super(f, s->units[t]);
+    for (int g = 0, at = 0; g < n; g += step, at += n_blocks * block_bytes, codes += n_blocks * TILE_BLOCK) {
+        const uint8_t *const blocks[STREAM_TILES] = {s->units[0] + at, s->units[1] + at};
+        UNROLL for (int t = 0; t < STREAM_TILES; t++) stream_prefetch(blocks[t] + ahead, n_blocks * block_bytes);
+        __m512i dot[STREAM_ROWS][STREAM_TILES];
+        stream_dots(storage, blocks, n_blocks, block_bytes, 0, narrow ? 4 : 8, codes, x, bits, rows, dot);
+        stream_group_end(s, super, g, first + g, rows, dot, acc);
+        if (!narrow || g + 1 >= n) continue;
+        stream_dots(storage, blocks, 1, block_bytes, 4, 8, codes, x, bits, rows, dot);
+        stream_group_end(s, super, g + 1, first + g + 1, rows, dot, acc);
+    }
+}
+
+/* Two tiles times `rows` rows, codes unpacked in registers. */
+static inline __attribute__((always_inline)) void stream_rows(Stream s, TileStorage storage, int bits, int rows,
+                                                              bool narrow) {
     const TileFormat *f = s.job->format;
     const QuantRows *x = s.job->x;
-    const int per_unit = f->unit / f->group, n_blocks = f->group / TILE_BLOCK, group_bytes = n_blocks * f->block_bytes;
-    const size_t row_bytes = (size_t)x->padded * (size_t)bits / 8;
-    const uint8_t *codes = x->codes + (size_t)s.row * row_bytes;
+    const uint8_t *codes = x->codes + (size_t)s.row * (size_t)x->padded * (size_t)bits / 8;
     __m512 acc[STREAM_ROWS][STREAM_TILES];
     UNROLL for (int r = 0; r < rows; r++) {
         UNROLL for (int t = 0; t < STREAM_TILES; t++) acc[r][t] = _mm512_setzero_ps();
     }
-    for (int first = 0; first < x->n_groups; first += per_unit) {
-        int n = x->n_groups - first < per_unit ? x->n_groups - first : per_unit;
-        size_t ahead = stream_ahead(&s, first / per_unit);
-        for (int g = 0; g < n; g++, codes += f->group) {
-            __m512i dot[STREAM_ROWS][STREAM_TILES];
-            const uint8_t *const blocks[STREAM_TILES] = {s.units[0] + g * group_bytes, s.units[1] + g * group_bytes};
-            stream_dots(storage, blocks, n_blocks, f->block_bytes, codes, row_bytes, x->padded, bits, rows, ahead, dot);
-            stream_group_end(&s, g, first + g, rows, dot, acc);
-        }
+    for (int k = 0, index = 0; k < x->cols; k += f->unit, index++, codes += f->unit) {
+        stream_unit(&s, storage, bits, rows, narrow, index, codes, acc);
         UNROLL for (int t = 0; t < STREAM_TILES; t++) s.units[t] += f->unit_bytes;
     }
     UNROLL for (int r = 0; r < rows; r++) {
@@ -208,58 +241,35 @@ static inline __attribute__((always_inline)) void stream_rows(Stream s, TileStor
     }
 }
 
-/* The same for groups of 16, where the halves of a block are two groups. One row. */
-static inline __attribute__((always_inline)) void stream_row_16(Stream s, TileStorage storage, int bits) {
-    const TileFormat *f = s.job->format;
-    const QuantRows *x = s.job->x;
-    const int per_unit = f->unit / f->group;
-    const uint8_t *xs = x->codes + (size_t)s.row * (size_t)x->padded * (size_t)bits / 8;
-    __m512 acc[STREAM_ROWS][STREAM_TILES];
-    UNROLL for (int t = 0; t < STREAM_TILES; t++) acc[0][t] = _mm512_setzero_ps();
-    for (int first = 0; first < x->n_groups; first += per_unit) {
-        int n = x->n_groups - first < per_unit ? x->n_groups - first : per_unit;
-        for (int g = 0; g < n; g++) {
-            __m512i dot[STREAM_ROWS][STREAM_TILES];
-            int k = g * 16, half = g % 2;
-            UNROLL for (int t = 0; t < STREAM_TILES; t++) {
-                const uint8_t *block = s.units[t] + k / TILE_BLOCK * f->block_bytes;
-                __m512i high = _mm512_setzero_si512(), low = _mm512_setzero_si512();
-                UNROLL for (int i = 0; i < 4; i++) {
-                    __m512i q = half ? quad_unpack(storage, block, i + 4) : quad_unpack(storage, block, i);
-                    high = _mm512_dpbusd_epi32(high, q, li_set(quad_at(xs + k + 4 * i)));
-                    if (bits == 16) low = _mm512_dpbusd_epi32(low, q, li_set(quad_at(xs + x->padded + k + 4 * i)));
-                }
-                dot[0][t] = bits == 16 ? _mm512_add_epi32(_mm512_slli_epi32(high, 8), low) : high;
-            }
-            stream_group_end(&s, g, first + g, 1, dot, acc);
-        }
-        xs += f->unit;
-        UNROLL for (int t = 0; t < STREAM_TILES; t++) s.units[t] += f->unit_bytes;
-    }
-    UNROLL for (int t = 0; t < STREAM_TILES; t++) stream_store(&s, 0, t, acc[0][t]);
+static inline __attribute__((always_inline)) void stream_all_rows(Stream s, TileStorage storage, int bits,
+                                                                  bool narrow) {
+    int n = s.job->x->n_rows;
+    for (; n - s.row >= 4; s.row += 4) stream_rows(s, storage, bits, 4, narrow);
+    for (; s.row < n; s.row++) stream_rows(s, storage, bits, 1, narrow);
+}
+
+/* Formats with groups of 16 are few: only their storages get the narrow form. */
+static inline bool storage_may_be_narrow(TileStorage storage) {
+    return storage == TILE_2 || storage == TILE_3 || storage == TILE_6 || storage == TILE_FP4;
 }
 
 /* Four rows at a time: two tiles stay in the cache between them, and more rows' accumulators would not fit the
  * registers. */
 static inline __attribute__((always_inline)) void stream_tiles(const TileJob *job, TileStorage storage, int bits) {
-    int n = job->x->n_rows;
     for (int tile = 0; tile < job->n_tiles; tile += STREAM_TILES) {
         Stream s = {.job = job, .tile = tile};
         s.units[0] = s.units[1] = job->tiles + (size_t)tile * job->tile_bytes;
         if (tile + 1 < job->n_tiles) s.units[1] += job->tile_bytes;
-        if (job->format->group < TILE_BLOCK) {
-            for (; s.row < n; s.row++) stream_row_16(s, storage, bits);
-            continue;
-        }
-        for (; n - s.row >= 4; s.row += 4) stream_rows(s, storage, bits, 4);
-        if (n - s.row >= 2) {
-            stream_rows(s, storage, bits, 2);
-            s.row += 2;
-        }
-        if (n - s.row == 1) stream_rows(s, storage, bits, 1);
+        if (storage_may_be_narrow(storage) && job->format->group < TILE_BLOCK)
+            stream_all_rows(s, storage, bits, true);
+        else
+            stream_all_rows(s, storage, bits, false);
     }
 }
 
+/* One specialised copy of a kernel for each storage; under sanitizers one for all, since each copy takes them seconds.
+ */
+#if UNROLLED
 #define EACH_STORAGE(call)                \
     switch (storage) {                    \
     case TILE_2: call(TILE_2); break;     \
@@ -270,6 +280,10 @@ static inline __attribute__((always_inline)) void stream_tiles(const TileJob *jo
     case TILE_8: call(TILE_8); break;     \
     case TILE_FP4: call(TILE_FP4); break; \
     }
+#else
+#define EACH_STORAGE(call) \
+    { call(storage); }
+#endif
 
 static void tiles_stream(const TileJob *job) {
     TileStorage storage = job->format->storage;
@@ -307,7 +321,9 @@ static void panel_unpack(const TileJob *job, int tile, const Panel *to) {
     int per_unit = f->unit / f->group;
     for (int g = 0; g < job->x->n_groups; g++) {
         __m512 scale, bias;
-        group_scales(f, unit + (size_t)(g / per_unit * f->unit_bytes), g % per_unit, &scale, &bias);
+        const uint8_t *at = unit + (size_t)(g / per_unit * f->unit_bytes);
+        Super super = unit_super(f, at);
+        group_scales(f, &super, at, g % per_unit, &scale, &bias);
         _mm512_storeu_ps(to->scale + g * 16, scale);
         _mm512_storeu_ps(to->bias + g * 16, bias);
     }
@@ -402,7 +418,7 @@ static void tiles_panel(const TileJob *job) {
 }
 
 static bool streamed(const TileJob *job) {
-    return job->x->n_rows <= (job->format->group < TILE_BLOCK ? 2 : STREAM_MOST);
+    return job->x->n_rows <= STREAM_MOST;
 }
 
 static void tile_rows(const TileJob *job) {
