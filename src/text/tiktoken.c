@@ -27,6 +27,7 @@ static void ranked_clear(RankedVocab *v) {
 
 static bool decode_base64(const char *text, size_t n, Buffer *out) {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    size_t before = out->length;
     uint32_t bits = 0;
     int have = 0;
     while (n && text[n - 1] == '=') n--;
@@ -40,7 +41,7 @@ static bool decode_base64(const char *text, size_t n, Buffer *out) {
         char byte = (char)(bits >> have);
         bytelevel_append(out, &byte, 1);
     }
-    return n > 0;
+    return out->length > before; /* a token without bytes would match nowhere and everywhere */
 }
 
 static bool add_token(RankedVocab *v, const char *base64, size_t n, uint64_t rank, Error *err) {
