@@ -238,6 +238,10 @@ static bool every_width(const Probe *p, const char *isa, bool own) {
     return p->options->every_width && own && !is_scalar(isa);
 }
 
+static int fewest_threads(const char *isa, bool own) {
+    return own && !is_scalar(isa) ? 1 : 2;
+}
+
 /* One cache format: the reference, then instruction sets times threads. For formats that are not the model's own: 2
  * threads. */
 static bool try_format(Probe *p, KvFormat kv, bool own, bool *go_on, Error *err) {
@@ -246,7 +250,7 @@ static bool try_format(Probe *p, KvFormat kv, bool own, bool *go_on, Error *err)
     if (!run_variant(p, &reference, p->reference, (TraceOptions){0}, err)) return false;
     for (const char *const *isa = kernels_available(); *isa; isa++) {
         if (!own && is_scalar(*isa)) continue;
-        for (int threads = 2; threads >= (own ? 1 : 2) && *go_on; threads--) {
+        for (int threads = 2; threads >= fewest_threads(*isa, own) && *go_on; threads--) {
             Variant v = {.isa = *isa, .threads = threads, .kv = kv};
             if (!try_cuts(p, &reference, v, every_width(p, *isa, own), go_on, err)) return false;
         }
@@ -258,7 +262,7 @@ static int count_format(const Probe *p, bool own) {
     int n = 1;
     for (const char *const *isa = kernels_available(); *isa; isa++) {
         if (!own && is_scalar(*isa)) continue;
-        n += (own ? 2 : 1) * (every_width(p, *isa, own) ? 2 + MAX_WIDTH : 3);
+        n += (3 - fewest_threads(*isa, own)) * (every_width(p, *isa, own) ? 2 + MAX_WIDTH : 3);
     }
     return n;
 }

@@ -30,7 +30,7 @@ static void no_byte_differs_in_any_way_of_running(void **state) {
         CheckOptions o = {.ids = ids, .n_ids = golden_ids(&g, "prompts", "long", ids, 0, IDS), .every_width = true};
         if (!check_run(g.model, &o, &report, &err)) fail_msg("%s: %s", folders[i], err.text);
         if (!report.exact) fail_msg("%s: %s", folders[i], report.difference);
-        assert_true(report.runs >= 6);
+        assert_true(report.runs >= 3);
         printf("%s: %d runs, exact\n", folders[i], report.runs);
         fflush(stdout);
         golden_close(&g);
