@@ -1,6 +1,8 @@
 /* Expressions: walks the tree and gives a value. A scope of the template is a row of slots; entering one loads its
  * outer values as jinja2's compiled functions do (see jinja_scope.c). The first failure on the way up is given the line
  * and the text of the innermost expression. */
+#include "text/jinja_eval.h"
+
 #include "text/jinja_exec.h"
 #include "text/jinja_builtins.h"
 
