@@ -66,7 +66,7 @@ bool added_add(AddedTokens *a, const Vocab *vocab, AddedToken token, Error *err)
         return true;
     }
     if (a->n == MAX_ADDED) return error_set(err, "more than %d added tokens", MAX_ADDED);
-    if (a->n == a->capacity && !grow(a)) return error_memory(err, "added tokens");
+    if ((a->n == a->capacity || !a->tokens) && !grow(a)) return error_memory(err, "added tokens");
     int32_t known = vocab_find(vocab, token.content, token.length);
     if (known >= 0)
         token.id = known;

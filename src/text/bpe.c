@@ -106,7 +106,7 @@ static bool find_parts(const Bpe *b, uint32_t rank, Lookup *l, Error *err) {
 /* Merges `first` to before `end`. Hundreds of thousands of look-ups miss every cache, so each step asks for the memory
  * of the next one for a whole group of merges: twice as quick as one merge after the other. */
 static bool load_group(Bpe *b, const JsonValue *merges, uint32_t first, uint32_t end, Buffer *joined, Error *err) {
-    Lookup group[MERGE_GROUP];
+    Lookup group[MERGE_GROUP] = {0};
     size_t bytes = 0;
     for (uint32_t i = first; i < end; i++) bytes += merge_bytes(&merges->items[i]);
     buffer_reset(joined);

@@ -135,7 +135,10 @@ static void put_code(Buffer *out, uint32_t code) {
 static void put_lower(Buffer *out, uint32_t code) {
     size_t n = 0;
     const uint32_t *lower = unicode_map(&unicode_lower, code, &n);
-    if (!lower) put_code(out, code);
+    if (!lower) {
+        put_code(out, code);
+        return;
+    }
     for (size_t i = 0; i < n; i++) put_code(out, lower[i]);
 }
 

@@ -98,7 +98,8 @@ static bool emit_characters(Parser *ps, uint32_t first, uint32_t end, bool negat
 
 /* Puts "(?:" before the items from `first` on and ")" behind them. */
 static bool wrap(Parser *ps, size_t first) {
-    if (!emit_syntax(ps, ")") || !emit_syntax(ps, ")")) return false;
+    if (!emit_syntax(ps, "(?:")) return false; /* makes room: moved to its place below */
+    if (!emit_syntax(ps, ")")) return false;
     PatternItem *items = ps->out->items;
     memmove(items + first + 1, items + first, (ps->out->n - 2 - first) * sizeof *items);
     items[first] = (PatternItem){.set = -1, .syntax = "(?:"};

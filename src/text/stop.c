@@ -60,7 +60,7 @@ StopMatcher *stop_new(const StopText *stops, size_t n, Error *err) {
 
 void stop_free(StopMatcher *m) {
     if (!m) return;
-    for (size_t i = 0; i < m->n; i++) {
+    for (size_t i = 0; m->automata && i < m->n; i++) {
         mem_free(m->automata[i].text);
         mem_free(m->automata[i].border);
     }
