@@ -99,8 +99,10 @@ static void the_bytes_past_an_attention_block_are_those_recorded(void **state) {
     }
 }
 
-int main(void) {
+/* An argument names the test to run: mutants asks for the one that must fail. */
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(no_byte_differs),
                                        cmocka_unit_test(the_bytes_past_an_attention_block_are_those_recorded)};
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, setup, teardown);
 }
