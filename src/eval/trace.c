@@ -153,7 +153,11 @@ static bool write_logits(void *context, int first, int n, const float *logits, E
 static bool write_all(Model *m, const TraceOptions *o, const char *path, uint64_t *hash, Error *err) {
     size_t vocab = (size_t)model_vocab_size(m);
     Tensor logits = {.name = "logits", .dtype = DTYPE_F32, .n_dims = 2, .shape = {o->n_ids, (int64_t)vocab}};
-    FileSink sink = {safetensors_create(path, &logits, 1, err), vocab, 0};
+    char bits[16];
+    snprintf(bits, sizeof bits, "%d", model_numeric(m)->activation_bits);
+    SafetensorsNote notes[] = {
+        {"family", model_family(m)}, {"kv", kv_format_name(model_numeric(m)->kv)}, {"activations", bits}};
+    FileSink sink = {safetensors_create_noted(path, &logits, 1, notes, 3, err), vocab, 0};
     if (!sink.writer) return false;
     if (!trace_run(m, o, write_logits, &sink, err)) {
         safetensors_abandon(sink.writer);

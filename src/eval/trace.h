@@ -33,8 +33,8 @@ typedef bool TraceSink(void *context, int first, int n, const float *logits, Err
  * A row that fails is an error that names position, layer and operation. */
 bool trace_run(Model *m, const TraceOptions *o, TraceSink *sink, void *context, Error *err);
 
-/* The same into a safetensors file: f32 `logits` [n_ids, vocab]. Written to path.part and renamed, so nothing
- * half-written is left. If hash is not NULL it gets trace_hash of the last row. */
+/* The same into a safetensors file: f32 `logits` [n_ids, vocab], with the numeric settings in its metadata. Written to
+ * path.part and renamed, so nothing half-written is left. If hash is not NULL it gets trace_hash of the last row. */
 bool trace_write(Model *m, const TraceOptions *o, const char *path, uint64_t *hash, Error *err);
 
 /* 64-bit FNV-1a over the bytes of n floats: what --verbose prints, so that two users' reports compare. */

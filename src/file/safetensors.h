@@ -55,6 +55,12 @@ const JsonValue *safetensors_metadata(const Safetensors *s);   /* "__metadata__"
 /* Writes one file from tensors whose data may be produced late and in pieces: declare all, then write each in turn. */
 typedef struct SafetensorsWriter SafetensorsWriter;
 SafetensorsWriter *safetensors_create(const char *path, const Tensor *tensors, int n_tensors, Error *err);
+/* The same with entries of "__metadata__" beside its format. */
+typedef struct SafetensorsNote {
+    const char *key, *value;
+} SafetensorsNote;
+SafetensorsWriter *safetensors_create_noted(const char *path, const Tensor *tensors, int n_tensors,
+                                            const SafetensorsNote *notes, int n_notes, Error *err);
 /* Appends bytes of the current tensor; moves on by itself when it is full. */
 bool safetensors_write(SafetensorsWriter *w, const void *bytes, size_t n, Error *err);
 /* Syncs and closes; an error when bytes are missing. Frees the writer in either case. */

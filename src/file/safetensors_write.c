@@ -55,9 +55,17 @@ static bool tensor_bytes(const Tensor *t, uint64_t *bytes) {
 }
 
 /* The header's JSON, padded with spaces so that data begins at a multiple of 8. */
-static bool header_build(Buffer *b, const Tensor *tensors, int n, uint64_t *sizes, Error *err) {
+static bool header_build(Buffer *b, const Tensor *tensors, int n, const SafetensorsNote *notes, int n_notes,
+                         uint64_t *sizes, Error *err) {
     uint64_t at = 0;
-    buffer_text(b, "{\"__metadata__\":{\"format\":\"mlx\"}");
+    buffer_text(b, "{\"__metadata__\":{\"format\":\"mlx\"");
+    for (int i = 0; i < n_notes; i++) {
+        buffer_byte(b, ',');
+        json_write_string(b, notes[i].key, strlen(notes[i].key), false);
+        buffer_byte(b, ':');
+        json_write_string(b, notes[i].value, strlen(notes[i].value), false);
+    }
+    buffer_byte(b, '}');
     for (int i = 0; i < n; i++) {
         const Tensor *t = &tensors[i];
         if (!tensor_bytes(t, &sizes[i]) || __builtin_add_overflow(at, sizes[i], &at))
@@ -77,9 +85,10 @@ static void skip_full(SafetensorsWriter *w) {
     while (w->current < w->n && w->left[w->current] == 0) w->current++;
 }
 
-static bool writer_begin(SafetensorsWriter *w, const Tensor *tensors, Error *err) {
+static bool writer_begin(SafetensorsWriter *w, const Tensor *tensors, const SafetensorsNote *notes, int n_notes,
+                         Error *err) {
     Buffer header = {0};
-    bool ok = header_build(&header, tensors, w->n, w->left, err);
+    bool ok = header_build(&header, tensors, w->n, notes, n_notes, w->left, err);
     uint8_t length[8];
     for (int i = 0; i < 8; i++) length[i] = (uint8_t)((uint64_t)header.length >> 8 * i);
     if (ok) {
@@ -100,7 +109,8 @@ static void writer_free(SafetensorsWriter *w) {
     mem_free(w);
 }
 
-SafetensorsWriter *safetensors_create(const char *path, const Tensor *tensors, int n_tensors, Error *err) {
+SafetensorsWriter *safetensors_create_noted(const char *path, const Tensor *tensors, int n_tensors,
+                                            const SafetensorsNote *notes, int n_notes, Error *err) {
     SafetensorsWriter *w = mem_zeroed(1, sizeof *w);
     if (!w) {
         error_memory(err, "writing a safetensors file");
@@ -113,10 +123,14 @@ SafetensorsWriter *safetensors_create(const char *path, const Tensor *tensors, i
     w->gather = mem_array(GATHER, 1);
     bool ok = w->path && w->left && w->gather;
     if (!ok) error_memory(err, "writing a safetensors file");
-    if (ok && writer_begin(w, tensors, err)) return w;
+    if (ok && writer_begin(w, tensors, notes, n_notes, err)) return w;
     if (w->fd >= 0) unlink(path);
     writer_free(w);
     return NULL;
+}
+
+SafetensorsWriter *safetensors_create(const char *path, const Tensor *tensors, int n_tensors, Error *err) {
+    return safetensors_create_noted(path, tensors, n_tensors, NULL, 0, err);
 }
 
 bool safetensors_write(SafetensorsWriter *w, const void *bytes, size_t n, Error *err) {

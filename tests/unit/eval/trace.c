@@ -139,6 +139,8 @@ static void a_file_holds_the_logits_and_their_hash_is_the_last_rows(void **state
     assert_int_equal(t->shape[0], IDS);
     assert_int_equal(t->shape[1], TINY_VOCAB);
     assert_memory_equal(t->data, expected.logits, sizeof expected.logits);
+    assert_true(json_equals(json_get(safetensors_metadata(file), "kv"), "f32"));
+    assert_true(json_equals(json_get(safetensors_metadata(file), "activations"), "16"));
     safetensors_close(file);
 }
 
