@@ -69,20 +69,77 @@ static void embed(Step *s) {
 
 /* ---- layers ---- */
 
-static bool layer_forward(Step *s, int layer, float *x, float *y) {
+static void mixer_norm(Step *s, int layer, float *x) {
     const Blueprint *b = s->blueprint;
-    const LayerSpec *spec = &b->layers[layer];
-    const LayerWeights *w = &s->weights->layers[layer];
-
-    ops_rms_norm(s->pool, s->hidden, w->mixer_norm, b->norm_eps, x, s->n, b->hidden);
+    ops_rms_norm(s->pool, s->hidden, s->weights->layers[layer].mixer_norm, b->norm_eps, x, s->n, b->hidden);
     step_tap(s, layer, "mixer norm", x, b->hidden);
-    if (!spec->mixer->run(s, layer, x, y)) return false;
+}
+
+/* A layer after its mixer: add, norm, feed forward, add. x is scratch; y holds the mixer's output and is scratch then.
+ */
+static bool layer_finish(Step *s, int layer, float *x, float *y) {
+    const Blueprint *b = s->blueprint;
+    const LayerWeights *w = &s->weights->layers[layer];
     ops_add_rms_norm(s->pool, s->hidden, y, s->hidden, w->ffn_norm, b->norm_eps, x, s->n, b->hidden);
     step_tap(s, layer, "ffn norm", x, b->hidden);
-    if (!spec->ffn->run(s, layer, x, y)) return false;
+    if (!b->layers[layer].ffn->run(s, layer, x, y)) return false;
     ops_add(s->pool, s->hidden, y, s->hidden, s->n, b->hidden);
     step_tap(s, layer, "residual", s->hidden, b->hidden);
     return true;
+}
+
+static bool layer_forward(Step *s, int layer, float *x, float *y) {
+    mixer_norm(s, layer, x);
+    return s->blueprint->layers[layer].mixer->run(s, layer, x, y) && layer_finish(s, layer, x, y);
+}
+
+/* ---- the last layer, when some rows want no logits ---- */
+
+static void keep_rows(float *x, const int *from, int n, int cols) {
+    for (int i = 0; i < n; i++) /* from[i] >= i: nothing is overwritten before it is moved */
+        memmove(x + (size_t)i * (size_t)cols, x + (size_t)from[i] * (size_t)cols, (size_t)cols * sizeof *x);
+}
+
+/* The step shrinks to the n rows that want logits; from[i] is where row i was. x [n][hidden] shrinks with it. */
+static bool keep_wanted(Step *s, const int *from, int n, float *x) {
+    const Blueprint *b = s->blueprint;
+    Row *rows = arena_array(s->arena, (size_t)n, sizeof *rows);
+    RowFault *faults = arena_array(s->arena, (size_t)n, sizeof *faults);
+    if (!rows || !faults) return false;
+    s->n_failed = 0;
+    for (int i = 0; i < n; i++) {
+        rows[i] = s->rows[from[i]];
+        faults[i] = s->faults[from[i]];
+        s->n_failed += faults[i].failed;
+    }
+    keep_rows(s->hidden, from, n, b->hidden);
+    keep_rows(x, from, n, b->hidden);
+    for (int i = 0; i < b->n_ropes; i++) {
+        keep_rows(s->angles[i].cos, from, n, b->ropes[i].table.dims / 2);
+        keep_rows(s->angles[i].sin, from, n, b->ropes[i].table.dims / 2);
+    }
+    s->rows = rows;
+    s->faults = faults;
+    s->n = n;
+    return true;
+}
+
+/* A row that wants no logits is done when its sequence's later rows can see it. */
+static bool last_layer_forward(Step *s, int layer, const int *from, int n_wanted, float *x, float *y) {
+    const Mechanism *mixer = s->blueprint->layers[layer].mixer;
+    mixer_norm(s, layer, x);
+    if (!mixer->store(s, layer, x)) return false;
+    if (n_wanted == 0) return true;
+    return keep_wanted(s, from, n_wanted, x) && mixer->read(s, layer, x, y) && layer_finish(s, layer, x, y);
+}
+
+/* Faults of the rows that were kept, back among all; the rows after them of the same sequence fail with them. */
+static void return_faults(const Step *kept, const int *from, const Step *all) {
+    for (int i = 0; i < kept->n; i++) {
+        if (!kept->faults[i].failed) continue;
+        for (int r = from[i]; r < all->n && all->rows[r].state == kept->rows[i].state; r++)
+            if (!all->faults[r].failed) all->faults[r] = kept->faults[i];
+    }
 }
 
 /* ---- head ---- */
@@ -100,48 +157,34 @@ static void finite_task(void *context, int task, int thread) {
         job->finite[r] = ops_all_finite(job->logits + (size_t)r * (size_t)job->vocab, job->vocab);
 }
 
-/* The hidden rows that want logits, in a row of their own; `from` gets where each came from. */
-static float *gather_wanted(Step *s, int *from, int n_wanted) {
-    size_t hidden = (size_t)s->blueprint->hidden;
-    float *wanted = step_floats(s, n_wanted, s->blueprint->hidden);
-    for (int r = 0, i = 0; wanted && r < s->n; r++)
-        if (s->rows[r].wants_logits) {
-            memcpy(wanted + (size_t)i * hidden, s->hidden + (size_t)r * hidden, hidden * sizeof *wanted);
-            from[i++] = r;
-        }
-    return wanted;
-}
-
-/* Marks the rows whose head input or logits are not finite, and gives failed rows zeros. */
-static bool check_logits(Step *s, Activations *a, const int *from, float *logits, int n) {
+/* Marks the rows whose logits are not finite, and gives failed rows zeros. */
+static bool check_logits(Step *s, float *logits) {
     int vocab = s->blueprint->vocab;
-    bool *finite = arena_array(s->arena, (size_t)n, sizeof *finite);
-    FiniteJob job = {logits, n, vocab, finite};
+    bool *finite = arena_array(s->arena, (size_t)s->n, sizeof *finite);
+    FiniteJob job = {logits, s->n, vocab, finite};
     if (!finite) return false;
-    pool_run(s->pool, finite_task, &job, (n + FINITE_ROWS - 1) / FINITE_ROWS);
-    for (int i = 0; i < n; i++)
-        if (!finite[i] || activations_bad(a, i)) step_fail(s, from[i], -1, "logits");
-    for (int i = 0; i < n && s->n_failed; i++)
-        if (s->faults[from[i]].failed) memset(logits + (size_t)i * (size_t)vocab, 0, (size_t)vocab * sizeof *logits);
+    pool_run(s->pool, finite_task, &job, (s->n + FINITE_ROWS - 1) / FINITE_ROWS);
+    for (int r = 0; r < s->n; r++)
+        if (!finite[r]) step_fail(s, r, -1, "logits");
+    step_zero_failed(s, logits, vocab);
     return true;
 }
 
-static bool head_forward(Step *s, int n, const float **out) {
+/* All rows of the step want logits here. */
+static bool head_forward(Step *s, float *x, const float **out) {
     const Blueprint *b = s->blueprint;
-    int *from = arena_array(s->arena, (size_t)n, sizeof *from);
-    float *logits = step_floats(s, n, b->vocab), *x = from ? gather_wanted(s, from, n) : NULL;
-    if (!logits || !x) return false;
-    ops_rms_norm(s->pool, x, s->weights->final_norm, b->norm_eps, x, n, b->hidden);
-    Activations *a = activations_new(s->arena, x, n, b->hidden, s->numeric->activation_bits);
+    float *logits = step_floats(s, s->n, b->vocab);
     LinearJob job = {s->weights->head, logits};
-    if (!a || !linear_apply(&job, 1, a, s->pool, s->arena) || !check_logits(s, a, from, logits, n)) return false;
-    if (n == s->n) { /* the tap shows values of all rows or none */
-        step_tap(s, -1, "final norm", x, b->hidden);
-        step_tap(s, -1, "logits", logits, b->vocab);
-    }
+    if (!logits) return false;
+    ops_rms_norm(s->pool, s->hidden, s->weights->final_norm, b->norm_eps, x, s->n, b->hidden);
+    step_tap(s, -1, "final norm", x, b->hidden);
+    if (!step_linear(s, &job, 1, x, b->hidden, -1, "logits") || !check_logits(s, logits)) return false;
+    step_tap(s, -1, "logits", logits, b->vocab);
     *out = logits;
     return true;
 }
+
+/* ---- the whole ---- */
 
 static bool make_angles(Step *s) {
     const Blueprint *b = s->blueprint;
@@ -157,20 +200,32 @@ static bool make_angles(Step *s) {
     return angles != NULL;
 }
 
-bool decoder_run(Step *s, const float **logits) {
-    const Blueprint *b = s->blueprint;
-    int n_wanted = 0;
-    s->hidden = step_floats(s, s->n, b->hidden);
-    float *x = step_floats(s, s->n, b->hidden), *y = step_floats(s, s->n, b->hidden);
-    if (!s->hidden || !x || !y || !make_angles(s)) return false;
-
-    embed(s);
-    for (int i = 0; i < b->n_layers; i++) {
+static bool layers_forward(Step *s, int end, float *x, float *y) {
+    for (int i = 0; i < end; i++) {
         ArenaMark mark = arena_mark(s->arena);
         if (!layer_forward(s, i, x, y)) return false;
         arena_rewind(s->arena, mark);
     }
-    for (int r = 0; r < s->n; r++) n_wanted += s->rows[r].wants_logits;
+    return true;
+}
+
+bool decoder_run(Step *s, const float **logits) {
+    const Blueprint *b = s->blueprint;
+    const Step all = *s;
+    int n_wanted = 0, *from = arena_array(s->arena, (size_t)s->n, sizeof *from);
+    s->hidden = step_floats(s, s->n, b->hidden);
+    float *x = step_floats(s, s->n, b->hidden), *y = step_floats(s, s->n, b->hidden);
+    if (!from || !s->hidden || !x || !y || !make_angles(s)) return false;
+    for (int r = 0; r < s->n; r++)
+        if (s->rows[r].wants_logits) from[n_wanted++] = r;
+
+    embed(s);
+    int last = b->n_layers - 1;
+    bool some = n_wanted < s->n;
+    if (!layers_forward(s, some ? last : last + 1, x, y)) return false;
+    if (some && !last_layer_forward(s, last, from, n_wanted, x, y)) return false;
     *logits = NULL;
-    return n_wanted == 0 || head_forward(s, n_wanted, logits);
+    if (n_wanted > 0 && !head_forward(s, x, logits)) return false;
+    if (some && n_wanted > 0) return_faults(s, from, &all);
+    return true;
 }

@@ -12,6 +12,10 @@ struct Mechanism {
     bool (*bind)(Binder *b, const LayerSpec *spec, int layer, LayerWeights *out);
     /* x, out [rows][hidden]. Rows that fail are marked (step_fail) and their outputs zeroed. False: out of memory. */
     bool (*run)(Step *s, int layer, const float *x, float *out);
+    /* A mixer's run in two halves, for the last layer of a prompt, where most rows are done once later rows can see
+     * them: what a row leaves in its sequence's state, and what it reads there. NULL for a feed-forward. */
+    bool (*store)(Step *s, int layer, const float *x);
+    bool (*read)(Step *s, int layer, const float *x, float *out);
     /* What kind of layer this is, for reports: "full", "sliding". NULL for a feed-forward. */
     const char *(*kind)(const LayerSpec *spec);
     /* One line for inspect, without newline; equal layers are grouped by it. */

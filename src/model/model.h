@@ -44,8 +44,8 @@ bool model_step(Model *m, const Row *rows, int n_rows, const float **logits, Row
 void model_set_pool(Model *m, Pool *pool);
 Pool *model_pool(const Model *m);
 
-/* A hook that sees intermediate values, for `check`: called after each operation with all rows' values. NULL turns it
- * off. */
+/* A hook that sees intermediate values, for `check`: called after each operation with the values of all rows (in the
+ * last layer and the head, of those that want logits). NULL turns it off. */
 typedef void ModelTap(void *context, int layer, const char *kind, const char *operation, const float *values, int rows,
                       int cols);
 void model_set_tap(Model *m, ModelTap *tap, void *context);

@@ -33,4 +33,5 @@ static void gated_mlp_describe(const LayerSpec *spec, Buffer *out) {
                   spec->gated_mlp.gate.bias ? ", biases" : "");
 }
 
-const Mechanism ffn_gated_mlp = {"gated mlp", gated_mlp_bind, gated_mlp_run, NULL, gated_mlp_describe};
+const Mechanism ffn_gated_mlp = {
+    .name = "gated mlp", .bind = gated_mlp_bind, .run = gated_mlp_run, .describe = gated_mlp_describe};

@@ -64,33 +64,68 @@ static bool attend_rows(Step *s, int layer, const AttentionSpec *a, const float 
     return attend(&args, rows, s->n, s->pool, s->arena);
 }
 
-static bool attention_run(Step *s, int layer, const float *x, float *out) {
+/* Keys and values of all rows into the cache; k and v as they left their linears. */
+static bool store_keys_values(Step *s, int layer, float *k, float *v) {
     const AttentionSpec *a = &s->blueprint->layers[layer].attention;
-    const LayerWeights *w = &s->weights->layers[layer];
-    const RopeTable *rope = &s->blueprint->ropes[a->rope].table;
     const RopeAngles *angles = &s->angles[a->rope];
-    int width = a->n_heads * a->head_dim, kv_width = a->n_kv_heads * a->head_dim, hidden = s->blueprint->hidden;
-    float *q = step_floats(s, s->n, width), *k = step_floats(s, s->n, kv_width), *v = step_floats(s, s->n, kv_width);
-    float *mixed = step_floats(s, s->n, width);
-    if (!q || !k || !v || !mixed) return false;
+    int width = a->n_kv_heads * a->head_dim;
+    step_tap(s, layer, "k_proj", k, width);
+    step_tap(s, layer, "v_proj", v, width);
+    rope_rotate(s->pool, &s->blueprint->ropes[a->rope].table, angles->cos, angles->sin, k, s->n, a->n_kv_heads,
+                a->head_dim);
+    step_tap(s, layer, "rope k", k, width);
+    return write_keys_values(s, layer, k, v, width);
+}
 
-    LinearJob qkv[] = {{w->q, q}, {w->k, k}, {w->v, v}};
-    if (!step_linear(s, qkv, 3, x, hidden, layer, "q_proj")) return false;
+/* q as it left its linear; what the rows see, through the output projection. */
+static bool read_values(Step *s, int layer, float *q, float *out) {
+    const AttentionSpec *a = &s->blueprint->layers[layer].attention;
+    const RopeAngles *angles = &s->angles[a->rope];
+    int width = a->n_heads * a->head_dim;
+    float *mixed = step_floats(s, s->n, width);
     step_tap(s, layer, "q_proj", q, width);
-    step_tap(s, layer, "k_proj", k, kv_width);
-    step_tap(s, layer, "v_proj", v, kv_width);
-    rope_rotate(s->pool, rope, angles->cos, angles->sin, q, s->n, a->n_heads, a->head_dim);
-    rope_rotate(s->pool, rope, angles->cos, angles->sin, k, s->n, a->n_kv_heads, a->head_dim);
+    rope_rotate(s->pool, &s->blueprint->ropes[a->rope].table, angles->cos, angles->sin, q, s->n, a->n_heads,
+                a->head_dim);
     step_tap(s, layer, "rope q", q, width);
-    step_tap(s, layer, "rope k", k, kv_width);
-    if (!write_keys_values(s, layer, k, v, kv_width)) return false;
-    if (!attend_rows(s, layer, a, q, mixed)) return false;
+    if (!mixed || !attend_rows(s, layer, a, q, mixed)) return false;
     step_zero_failed(s, mixed, width);
     step_tap(s, layer, "attention", mixed, width);
-    LinearJob o = {w->o, out};
+    LinearJob o = {s->weights->layers[layer].o, out};
     if (!step_linear(s, &o, 1, mixed, width, layer, "o_proj")) return false;
-    step_tap(s, layer, "o_proj", out, hidden);
+    step_tap(s, layer, "o_proj", out, s->blueprint->hidden);
     return true;
+}
+
+static float *queries(Step *s, int layer) {
+    const AttentionSpec *a = &s->blueprint->layers[layer].attention;
+    return step_floats(s, s->n, a->n_heads * a->head_dim);
+}
+
+static float *keys_or_values(Step *s, int layer) {
+    const AttentionSpec *a = &s->blueprint->layers[layer].attention;
+    return step_floats(s, s->n, a->n_kv_heads * a->head_dim);
+}
+
+static bool attention_run(Step *s, int layer, const float *x, float *out) {
+    const LayerWeights *w = &s->weights->layers[layer];
+    float *q = queries(s, layer), *k = keys_or_values(s, layer), *v = keys_or_values(s, layer);
+    LinearJob qkv[] = {{w->q, q}, {w->k, k}, {w->v, v}};
+    return q && k && v && step_linear(s, qkv, 3, x, s->blueprint->hidden, layer, "q_proj") &&
+           store_keys_values(s, layer, k, v) && read_values(s, layer, q, out);
+}
+
+static bool attention_store(Step *s, int layer, const float *x) {
+    const LayerWeights *w = &s->weights->layers[layer];
+    float *k = keys_or_values(s, layer), *v = keys_or_values(s, layer);
+    LinearJob kv[] = {{w->k, k}, {w->v, v}};
+    return k && v && step_linear(s, kv, 2, x, s->blueprint->hidden, layer, "q_proj") &&
+           store_keys_values(s, layer, k, v);
+}
+
+static bool attention_read(Step *s, int layer, const float *x, float *out) {
+    float *q = queries(s, layer);
+    LinearJob job = {s->weights->layers[layer].q, q};
+    return q && step_linear(s, &job, 1, x, s->blueprint->hidden, layer, "q_proj") && read_values(s, layer, q, out);
 }
 
 static const char *attention_kind(const LayerSpec *spec) {
@@ -104,4 +139,10 @@ static void attention_describe(const LayerSpec *spec, Buffer *out) {
     if (a->q.bias) buffer_text(out, ", biases");
 }
 
-const Mechanism mixer_attention = {"attention", attention_bind, attention_run, attention_kind, attention_describe};
+const Mechanism mixer_attention = {.name = "attention",
+                                   .bind = attention_bind,
+                                   .run = attention_run,
+                                   .store = attention_store,
+                                   .read = attention_read,
+                                   .kind = attention_kind,
+                                   .describe = attention_describe};

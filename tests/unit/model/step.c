@@ -66,6 +66,31 @@ static void only_wanted_rows_get_logits_and_the_same_ones(void **state) {
     state_free(b);
 }
 
+/* Rows that want no logits leave the last layer early; a fault there reaches the row that wants them. */
+static void a_fault_reaches_later_rows_of_its_sequence_in_the_last_layer(void **state) {
+    TestFolder other;
+    TinyModel m;
+    RowFault faults[5];
+    Row rows[5];
+    const float *logits;
+    (void)state;
+    test_folder_make(&other);
+    TinyLlama t = {.head = TINY_HEAD_OWN, .poison = "lm_head.weight", .poison_at = 5, .poison_value = INFINITY};
+    tiny_write(&other, &t);
+    assert_true(tiny_open(&m, &other, NULL, NULL));
+    State *a = state_new(model_state_shape(m.model), NULL), *b = state_new(model_state_shape(m.model), NULL);
+    for (int i = 0; i < 5; i++)
+        rows[i] = (Row){.state = i < 2 ? a : b, .position = i < 2 ? i : i - 2, .token = i, .wants_logits = i == 3};
+    assert_true(model_step(m.model, rows, 5, &logits, faults, NULL));
+    for (int i = 0; i < 5; i++) assert_int_equal(faults[i].failed, i >= 3);
+    assert_int_equal(state_length(a), 2);
+    assert_int_equal(state_length(b), 0);
+    state_free(a);
+    state_free(b);
+    tiny_close(&m);
+    test_folder_remove(&other);
+}
+
 static void an_embedding_takes_the_place_of_a_token(void **state) {
     State *a = new_state(), *b = new_state();
     RowFault fault;
@@ -261,8 +286,8 @@ static void the_tap_sees_every_operation_in_order(void **state) {
     step(&(Row){.state = s, .token = 1, .wants_logits = true}, 1, &fault);
     model_set_tap(tiny.model, NULL, NULL);
     assert_non_null(strstr(
-        taps.text, "-1  embedding 1x32\n0 full mixer norm 1x32\n0 full q_proj 1x32\n0 full k_proj 1x16\n"
-                   "0 full v_proj 1x16\n0 full rope q 1x32\n0 full rope k 1x16\n0 full attention 1x32\n"
+        taps.text, "-1  embedding 1x32\n0 full mixer norm 1x32\n0 full k_proj 1x16\n0 full v_proj 1x16\n"
+                   "0 full rope k 1x16\n0 full q_proj 1x32\n0 full rope q 1x32\n0 full attention 1x32\n"
                    "0 full o_proj 1x32\n0 full ffn norm 1x32\n0 full gate_proj 1x48\n0 full up_proj 1x48\n"
                    "0 full activation 1x48\n0 full down_proj 1x32\n0 full residual 1x32\n1 full mixer norm 1x32\n"));
     assert_non_null(strstr(taps.text, "-1  final norm 1x32\n-1  logits 1x40\n"));
@@ -272,6 +297,7 @@ static void the_tap_sees_every_operation_in_order(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_wanted_rows_get_logits_and_the_same_ones),
+        cmocka_unit_test(a_fault_reaches_later_rows_of_its_sequence_in_the_last_layer),
         cmocka_unit_test(an_embedding_takes_the_place_of_a_token),
         cmocka_unit_test(a_fault_stays_with_its_sequence),
         cmocka_unit_test(a_fault_names_layer_and_operation),
