@@ -175,10 +175,6 @@ static inline __attribute__((always_inline)) void stream_dots(TileStorage storag
     }
 }
 
-static inline void stream_prefetch(const uint8_t *p, int bytes) {
-    for (int line = 0; line < bytes; line += 64) _mm_prefetch((const char *)(p + line), _MM_HINT_T0);
-}
-
 /* The two fused operations for group g of each unit. */
 static inline __attribute__((always_inline)) void stream_group_end(const Stream *s, const Super super[STREAM_TILES],
                                                                    int unit_group, int group, int rows,
@@ -212,7 +208,11 @@ static inline __attribute__((always_inline)) void stream_unit(const Stream *s, T
     UNROLL for (int t = 0; t < STREAM_TILES; t++) super[t] = unit_super(f, s->units[t]);
     for (int g = 0, at = 0; g < n; g += step, at += n_blocks * block_bytes, codes += n_blocks * TILE_BLOCK) {
         const uint8_t *const blocks[STREAM_TILES] = {s->units[0] + at, s->units[1] + at};
-        UNROLL for (int t = 0; t < STREAM_TILES; t++) stream_prefetch(blocks[t] + ahead, n_blocks * block_bytes);
+        /* here and not in a function: gcc takes one that only prefetches for one without effect, and drops the call */
+        for (int line = 0; line < n_blocks * block_bytes; line += 64) {
+            UNROLL for (int t = 0; t < STREAM_TILES; t++)
+                _mm_prefetch((const char *)(blocks[t] + line + ahead), _MM_HINT_T0);
+        }
         __m512i dot[STREAM_ROWS][STREAM_TILES];
         stream_dots(storage, blocks, n_blocks, block_bytes, 0, narrow ? 4 : 8, codes, x, bits, rows, dot);
         stream_group_end(s, super, g, first + g, rows, dot, acc);
