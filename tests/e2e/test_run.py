@@ -5,7 +5,6 @@ import re
 import select
 import signal
 import subprocess
-import termios
 import time
 
 import pytest
@@ -75,15 +74,6 @@ class Terminal:
             assert data, f"the program ended before {pattern!r}; after {self.text[self.seen:]!r}"
             self.text += data.decode("utf-8", "replace")
 
-    def prompt(self):
-        """Waits for the prompt and until the line editor has the terminal: before that the terminal itself would echo what is
-        typed, and throw it away at a Ctrl-C."""
-        self.expect(">>> ")
-        end = time.monotonic() + 60
-        while termios.tcgetattr(self.fd)[3] & termios.ICANON:
-            assert time.monotonic() < end, "the line editor did not take the terminal"
-            time.sleep(0.001)
-
     def send(self, text):
         os.write(self.fd, text.encode())
 
@@ -106,7 +96,7 @@ def terminal(program, tmp_path):
     def open_terminal(*arguments):
         t = Terminal(program, arguments, {"XDG_STATE_HOME": str(tmp_path / "state"), "XDG_DATA_HOME": str(tmp_path / "data")})
         opened.append(t)
-        t.prompt()
+        t.expect(">>> ")
         return t
 
     yield open_terminal
@@ -122,21 +112,21 @@ def test_a_conversation(terminal, tape):
     t.send("hello\r")
     t.expect(ANSWER)
     first = int(t.expect(r"\[(\d+) tokens read").group(1))
-    t.prompt()
+    t.expect(">>> ")
     t.send("hi\r")
     t.expect(ANSWER)
     # The second turn renders everything again; what was read in the first is not read again.
     assert int(t.expect(r"\[(\d+) tokens read").group(1)) < first
-    t.prompt()
+    t.expect(">>> ")
     t.send("/regenerate\r")
     t.expect(ANSWER)
     assert t.expect(r"\[(\d+) tokens read").group(1) == "1"
-    t.prompt()
+    t.expect(">>> ")
     t.send("/clear\r")
-    t.prompt()
+    t.expect(">>> ")
     t.send("hello\r")
     t.expect(r"\[(\d+) tokens read")
-    t.prompt()
+    t.expect(">>> ")
     t.send("/bye\r")
     assert t.status() == 0
 
@@ -162,21 +152,21 @@ def test_several_lines(terminal, tmp_path):
     t.expect(r"\.\.\. ")
     t.send("two\r")
     assert int(t.expect(r"\[(\d+) tokens read").group(1)) == len("one\ntwo") + 1
-    t.prompt()
+    t.expect(">>> ")
     t.send("/clear\r")
-    t.prompt()
+    t.expect(">>> ")
     t.send('"""three\r')
     t.expect(r"\.\.\. ")
     t.send('four"""\r')
     assert int(t.expect(r"\[(\d+) tokens read").group(1)) <= len("three\nfour") + 1
-    t.prompt()
+    t.expect(">>> ")
     t.send("/clear\r")
-    t.prompt()
+    t.expect(">>> ")
     t.send("\x1b[200~five\rsix\nseven\x1b[201~")
     t.expect("seven")
     t.send("\r")
     assert int(t.expect(r"\[(\d+) tokens read").group(1)) <= len("five\nsix\nseven") + 1
-    t.prompt()
+    t.expect(">>> ")
     t.send("/bye\r")
     assert t.status() == 0
     history = (tmp_path / "state" / "lockstep" / "history").read_text()
@@ -190,19 +180,19 @@ def test_ctrl_c_stops_the_answer_and_not_the_program(terminal, tmp_path):
     t.expect("ticktocktick")
     t.send("\x03")
     t.expect("stopped")
-    t.prompt()
+    t.expect(">>> ")
     t.send("half a line")
     t.expect("half a line")  # the terminal throws away what is unread at a Ctrl-C
     t.send("\x03")
-    t.prompt()
+    t.expect(">>> ")
     t.send("\x03")
     t.expect("Ctrl-C again or /bye to leave")
-    t.prompt()
+    t.expect(">>> ")
     t.send("x\x15\r")  # something else in between: the count begins again
-    t.prompt()
+    t.expect(">>> ")
     t.send("\x03")
     t.expect("Ctrl-C again")
-    t.prompt()
+    t.expect(">>> ")
     t.send("\x03")
     assert t.status() == 130
 
@@ -219,7 +209,7 @@ def test_history_of_an_earlier_session(terminal, tape):
     t = terminal("run", tape)
     t.send("remember this\r")
     t.expect("tokens read")
-    t.prompt()
+    t.expect(">>> ")
     t.send("/bye\r")
     assert t.status() == 0
     t = terminal("run", tape)
