@@ -76,7 +76,6 @@ typedef struct KernelTable {
     void (*floats)(const FloatJob *job);
     void (*rms_norm)(const float *x, const float *weight, float eps, float *y, int n);
     void (*add)(const float *x, const float *add, float *y, int n);
-    void (*scale)(float *x, float factor, int n);
     void (*silu_mul)(const float *gate, const float *up, float *y, int n);
     float (*maximum)(const float *x, int n, float start);
     bool (*all_finite)(const float *x, int n);

@@ -182,10 +182,6 @@ static void float_dots(const FloatJob *job) {
 
 /* ---- row-wise operations ---- */
 
-static inline void lane_tail_start(lf acc, float out[16]) {
-    lf_store(out, acc);
-}
-
 static void rms_norm_row(const float *x, const float *weight, float eps, float *y, int n) {
     lf acc = lf_set(0.0f);
     int i = 0;
@@ -195,7 +191,7 @@ static void rms_norm_row(const float *x, const float *weight, float eps, float *
     }
     if (i < n) {
         float lanes[16];
-        lane_tail_start(acc, lanes);
+        lf_store(lanes, acc);
         for (int j = 0; i + j < n; j++) lanes[j] = __builtin_fmaf(x[i + j], x[i + j], lanes[j]);
         acc = lf_load(lanes);
     }
@@ -212,12 +208,6 @@ static void add_row(const float *x, const float *add, float *y, int n) {
     int i = 0;
     for (; i + 16 <= n; i += 16) lf_store(y + i, lf_add(lf_load(x + i), lf_load(add + i)));
     for (; i < n; i++) y[i] = x[i] + add[i];
-}
-
-static void scale_row(float *x, float factor, int n) {
-    int i = 0;
-    for (; i + 16 <= n; i += 16) lf_store(x + i, lf_mul(lf_load(x + i), lf_set(factor)));
-    for (; i < n; i++) x[i] *= factor;
 }
 
 static inline lf silu_lanes(lf x) {
@@ -455,7 +445,7 @@ static void value_rows(const ValueJob *job) {
     }
 }
 
-#define KERNELS_BODY_FIELDS                                                                                       \
-    .quantize = quantize_row, .floats = float_dots, .rms_norm = rms_norm_row, .add = add_row, .scale = scale_row, \
-    .silu_mul = silu_mul_row, .maximum = maximum_row, .all_finite = all_finite_row, .exp_sum = exp_sum_row,       \
+#define KERNELS_BODY_FIELDS                                                                                 \
+    .quantize = quantize_row, .floats = float_dots, .rms_norm = rms_norm_row, .add = add_row,               \
+    .silu_mul = silu_mul_row, .maximum = maximum_row, .all_finite = all_finite_row, .exp_sum = exp_sum_row, \
     .exp_block = exp_block_row, .kv_encode = kv_encode_row, .scores = score_tiles, .values = value_rows

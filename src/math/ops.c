@@ -4,13 +4,13 @@
 #include "math/kernel_table.h"
 #include "math/rope.h"
 
-typedef enum OpKind { OP_RMS_NORM, OP_ADD, OP_ADD_RMS_NORM, OP_SCALE, OP_SILU_MUL } OpKind;
+typedef enum OpKind { OP_RMS_NORM, OP_ADD, OP_ADD_RMS_NORM, OP_SILU_MUL } OpKind;
 
 typedef struct Op {
     OpKind kind;
     const float *x, *other, *weight;
     float *y, *sum;
-    float number; /* eps or factor */
+    float number; /* eps */
     int rows, cols, rows_per_task;
 } Op;
 
@@ -24,7 +24,6 @@ static void op_row(const Op *op, int row) {
         k->add(op->x + at, op->other + at, op->sum + at, op->cols);
         k->rms_norm(op->sum + at, op->weight, op->number, op->y + at, op->cols);
         break;
-    case OP_SCALE: k->scale(op->y + at, op->number, op->cols); break;
     case OP_SILU_MUL: k->silu_mul(op->x + at, op->other + at, op->y + at, op->cols); break;
     }
 }
@@ -61,10 +60,6 @@ void ops_add_rms_norm(Pool *pool, const float *x, const float *add, float *sum, 
                       .y = y,
                       .rows = rows,
                       .cols = cols});
-}
-
-void ops_scale(Pool *pool, float *x, float factor, int rows, int cols) {
-    op_run(pool, (Op){.kind = OP_SCALE, .y = x, .number = factor, .rows = rows, .cols = cols});
 }
 
 void ops_act_mul(Pool *pool, Activation act, const float *gate, const float *up, float *y, int rows, int cols) {

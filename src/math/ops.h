@@ -15,7 +15,6 @@ void ops_add(Pool *pool, const float *x, const float *add, float *y, int rows, i
 /* y = (x + add) kept in sum, and its rms norm in y: one pass for a residual. sum may be x. */
 void ops_add_rms_norm(Pool *pool, const float *x, const float *add, float *sum, const float *weight, float eps,
                       float *y, int rows, int cols);
-void ops_scale(Pool *pool, float *x, float factor, int rows, int cols);
 
 typedef enum Activation {
     ACT_SILU, /* x / (1 + exp(-x)) */
