@@ -115,10 +115,9 @@ typedef struct Query {
 } Query;
 
 /* Scores of all queries against every visible key; base is a page start at or before the first visible position. */
-static void fill_scores(const AttendContext *c, const KvView *view, Query *queries, int n, int base, int first,
-                        int end) {
+static void fill_scores(const AttendContext *c, const KvView *view, int kv_head, Query *queries, int n, int base,
+                        int first, int end) {
     const KvShape *s = &view->shape;
-    int kv_head = queries[0].head / (c->args->n_heads / s->heads);
     const float *q[MAX_QUERIES];
     float *out[MAX_QUERIES];
     for (int page = base / KV_PAGE; page * KV_PAGE < end; page++) {
@@ -208,16 +207,15 @@ static void add_block(const KvView *view, int kv_head, Query *queries, int n, in
     }
 }
 
-static void attend_queries(const AttendContext *c, const KvView *view, int first, int end, Query *queries, int n,
-                           float *scratch) {
+static void attend_queries(const AttendContext *c, const KvView *view, int kv_head, int first, int end, Query *queries,
+                           int n, float *scratch) {
     int v_dim = view->shape.v_dim, base = first / KV_PAGE * KV_PAGE,
         width = (end - base + KV_PAGE - 1) / KV_PAGE * KV_PAGE;
-    int kv_head = queries[0].head / (c->args->n_heads / view->shape.heads);
     for (int i = 0; i < n; i++) {
         queries[i].scores = scratch + (size_t)i * (size_t)width;
         queries[i].block = scratch + (size_t)n * (size_t)width + (size_t)i * (size_t)v_dim;
     }
-    fill_scores(c, view, queries, n, base, first, end);
+    fill_scores(c, view, kv_head, queries, n, base, first, end);
     for (int i = 0; i < n; i++) {
         Query *q = &queries[i];
         const float *visible = q->scores + (q->row->first - base);
@@ -247,11 +245,12 @@ static void attend_task(void *context, int task, int thread) {
     Query queries[MAX_QUERIES];
     const KvView *view = c->rows[t->first_row].view;
     int n = 0, first = c->rows[t->first_row].first, end = c->rows[t->end_row - 1].position + 1;
+    int kv_head = t->first_head / (c->args->n_heads / view->shape.heads);
     for (int r = t->first_row; r < t->end_row; r++)
         for (int h = t->first_head; h < t->end_head; h++)
             queries[n++] =
                 (Query){.row = &c->rows[r], .head = h, .out = c->rows[r].out + (size_t)h * (size_t)view->shape.v_dim};
-    attend_queries(c, view, first, end, queries, n, c->scratch + (size_t)thread * c->scratch_floats);
+    attend_queries(c, view, kv_head, first, end, queries, n, c->scratch + (size_t)thread * c->scratch_floats);
 }
 
 /* Rows [first, end) of one sequence that one task takes: as many as MAX_QUERIES and the score budget allow. */

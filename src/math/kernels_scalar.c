@@ -226,8 +226,9 @@ static void tile_row_dot(const TileJob *job, int tile, int row) {
             job->tiles + (size_t)tile * job->tile_bytes + (size_t)(first / groups_per_unit * f->unit_bytes);
         int n = x->n_groups - first < groups_per_unit ? x->n_groups - first : groups_per_unit;
         uint8_t quads[256 * TILE_ROWS];
-        for (int b = 0; b < f->unit / TILE_BLOCK; b++)
-            tile_block_codes(f->storage, unit + b * f->block_bytes, quads + b * 512);
+        int b = 0; /* a unit has one block at least */
+        do tile_block_codes(f->storage, unit + b * f->block_bytes, quads + b * 512);
+        while (++b < f->unit / TILE_BLOCK);
         tile_unit_scales(f, unit, n, scale, bias);
         for (int g = 0; g < n; g++) {
             size_t at = (size_t)row * (size_t)x->n_groups + (size_t)(first + g);

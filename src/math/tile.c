@@ -308,7 +308,8 @@ void tile_row(const TileFormat *f, const uint8_t *tile, int lane, int cols, floa
             tile_block_codes(f->storage, unit + block * f->block_bytes, quads);
             for (int i = 0; i < TILE_BLOCK && block * TILE_BLOCK + i < n * f->group; i++) {
                 int k = block * TILE_BLOCK + i, g = k / f->group;
-                float q = (float)(quads[i / 4 * 64 + lane * 4 + i % 4] - f->offset);
+                int code = quads[i / 4 * 64 + lane * 4 + i % 4];
+                float q = (float)(code - f->offset);
                 float s = scale[g * TILE_ROWS + lane];
                 out[u * f->unit + k] = f->has_bias ? fmaf(q, s, bias[g * TILE_ROWS + lane]) : q * s;
             }

@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     JsonDoc *again = json_parse(buffer_string(&first), first.length, 0, &err);
     if (!again) __builtin_trap();
     json_write(&second, json_root(again), NULL);
-    if (first.length != second.length || memcmp(buffer_string(&first), buffer_string(&second), first.length))
+    if (first.length != second.length || memcmp(buffer_string(&first), buffer_string(&second), first.length) != 0)
         __builtin_trap();
     buffer_clear(&first);
     buffer_clear(&second);

@@ -178,7 +178,7 @@ static void top_k_among_equals_keeps_the_lowest_ids(void **state) {
  * first running sum above u. */
 static int32_t plain_choice(const Sampling *p, const float *logits, int n, int position) {
     float scaled[64], probs[64];
-    int order[64], kept = 0;
+    int order[64] = {0}, kept = 0;
     float max = logits[0];
     for (int i = 1; i < n; i++) max = logits[i] > max ? logits[i] : max;
     for (int i = 0; i < n; i++) scaled[i] = (logits[i] - max) / p->temperature;
@@ -205,7 +205,7 @@ static void equals_the_definition_written_plainly(void **state) {
     (void)state;
     const uint64_t seed = 20240607;
     for (int round = 0; round < 3000; round++) {
-        float logits[64];
+        float logits[64] = {0};
         int n = 2 + (int)(rng_uniform(seed, 0, (uint64_t)round) * 62);
         for (int i = 0; i < n; i++) /* some equal, some far apart: over several bands */
             logits[i] = (float)(int)(rng_uniform(seed, 1, (uint64_t)(round * 64 + i)) * 40) - (i % 7 == 0 ? 30.0f : 0);

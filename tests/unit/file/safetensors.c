@@ -19,7 +19,7 @@ static TestFolder folder;
 /* A file of a header text and n bytes 0, 1, 2, ...; opened. */
 static Safetensors *open_text(const char *header, size_t n_data, Error *err) {
     uint8_t bytes[4096] = {0};
-    size_t n = strlen(header);
+    size_t n = strnlen(header, sizeof bytes - 8 - n_data);
     for (int i = 0; i < 8; i++) bytes[i] = (uint8_t)((uint64_t)n >> 8 * i);
     memcpy(bytes + 8, header, n);
     for (size_t i = 0; i < n_data; i++) bytes[8 + n + i] = (uint8_t)i;

@@ -134,6 +134,7 @@ static Buffer read_data(const char *name) {
     assert_non_null(f);
     for (size_t n; (n = fread(block, 1, sizeof block, f)) > 0;) buffer_append(&b, block, n);
     fclose(f);
+    if (b.length == 0) fail_msg("%s is empty", path);
     return b;
 }
 
