@@ -5,6 +5,7 @@
 
 #include "math/attend.h"
 #include "math/kernels.h"
+#include "math/ops.h"
 #include "math/tile.h"
 #include "math/unroll.h"
 
@@ -68,6 +69,26 @@ typedef struct ValueJob {
     int n_queries;
 } ValueJob;
 
+typedef enum ElementKind {
+    ELEMENT_ADD,        /* x + other */
+    ELEMENT_ADD_SCALED, /* x + round(other * number) */
+    ELEMENT_MUL,        /* x * other */
+    ELEMENT_SCALE,      /* x * number */
+    ELEMENT_SOFTCAP,    /* number * tanh(x / number) */
+    ELEMENT_ACT,        /* act(x) */
+    ELEMENT_ACT_MUL,    /* act(x) * other */
+} ElementKind;
+
+/* n elements, y == x or y == other allowed. */
+typedef struct ElementJob {
+    ElementKind kind;
+    Activation act;
+    const float *x, *other; /* other: NULL where the kind has none */
+    float number;
+    float *y;
+    int n;
+} ElementJob;
+
 typedef struct KernelTable {
     const char *name;
     bool (*supported)(void);
@@ -75,8 +96,9 @@ typedef struct KernelTable {
     void (*tiles)(const TileJob *job);
     void (*floats)(const FloatJob *job);
     void (*rms_norm)(const float *x, const float *weight, float eps, float *y, int n);
+    void (*layer_norm)(const float *x, const float *weight, const float *bias, float eps, float *y, int n);
     void (*add)(const float *x, const float *add, float *y, int n);
-    void (*silu_mul)(const float *gate, const float *up, float *y, int n);
+    void (*elements)(const ElementJob *job);
     float (*maximum)(const float *x, int n, float start);
     bool (*all_finite)(const float *x, int n);
     /* Sum over lanes of exp(x - max). With out: the exponentials too. */

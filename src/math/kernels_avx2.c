@@ -62,6 +62,10 @@ static inline lf lf_max(lf x, lf y) {
 static inline lf lf_fma(lf x, lf y, lf z) {
     return (lf){_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)};
 }
+static inline lf lf_select_less(lf x, lf y, lf yes, lf no) {
+    return (lf){_mm256_blendv_ps(no.a, yes.a, _mm256_cmp_ps(x.a, y.a, _CMP_LT_OQ)),
+                _mm256_blendv_ps(no.b, yes.b, _mm256_cmp_ps(x.b, y.b, _CMP_LT_OQ))};
+}
 static inline lf lf_rint(lf x) {
     return (lf){_mm256_round_ps(x.a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC),
                 _mm256_round_ps(x.b, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};

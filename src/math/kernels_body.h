@@ -182,48 +182,58 @@ static void float_dots(const FloatJob *job) {
 
 /* ---- row-wise operations ---- */
 
-static void rms_norm_row(const float *x, const float *weight, float eps, float *y, int n) {
+static float square_sum_row(const float *x, int n) {
     lf acc = lf_set(0.0f);
     int i = 0;
     for (; i + 16 <= n; i += 16) {
         lf v = lf_load(x + i);
         acc = lf_fma(v, v, acc);
     }
-    if (i < n) {
-        float lanes[16];
-        lf_store(lanes, acc);
-        for (int j = 0; i + j < n; j++) lanes[j] = __builtin_fmaf(x[i + j], x[i + j], lanes[j]);
-        acc = lf_load(lanes);
-    }
-    float r = 1.0f / __builtin_sqrtf(lf_fold(acc) / (float)n + eps);
+    float lanes[16];
+    lf_store(lanes, acc);
+    for (int j = 0; i + j < n; j++) lanes[j] = __builtin_fmaf(x[i + j], x[i + j], lanes[j]);
+    return lf_fold(lf_load(lanes));
+}
+
+static float sum_row(const float *x, int n) {
+    lf acc = lf_set(0.0f);
+    int i = 0;
+    for (; i + 16 <= n; i += 16) acc = lf_add(acc, lf_load(x + i));
+    float lanes[16];
+    lf_store(lanes, acc);
+    for (int j = 0; i + j < n; j++) lanes[j] += x[i + j];
+    return lf_fold(lf_load(lanes));
+}
+
+static void rms_norm_row(const float *x, const float *weight, float eps, float *y, int n) {
+    float r = 1.0f / __builtin_sqrtf(square_sum_row(x, n) / (float)n + eps);
+    int i = 0;
     lf factor = lf_set(r);
-    for (i = 0; i + 16 <= n; i += 16) {
+    for (; i + 16 <= n; i += 16) {
         lf v = lf_mul(lf_load(x + i), factor);
         lf_store(y + i, weight ? lf_mul(v, lf_load(weight + i)) : v);
     }
     for (; i < n; i++) y[i] = weight ? x[i] * r * weight[i] : x[i] * r;
 }
 
-static void add_row(const float *x, const float *add, float *y, int n) {
-    int i = 0;
-    for (; i + 16 <= n; i += 16) lf_store(y + i, lf_add(lf_load(x + i), lf_load(add + i)));
-    for (; i < n; i++) y[i] = x[i] + add[i];
+/* y = d / sqrt(mean(d^2) + eps) * weight + bias, d = x - mean(x); weight and bias NULL or [n]. */
+static void layer_norm_row(const float *x, const float *weight, const float *bias, float eps, float *y, int n) {
+    float mean = sum_row(x, n) / (float)n;
+    for (int i = 0; i < n; i++) y[i] = x[i] - mean;
+    lf factor = lf_set(1.0f / __builtin_sqrtf(square_sum_row(y, n) / (float)n + eps));
+    for (int i = 0; i < n; i += 16) {
+        float w[16] = {0}, b[16] = {0}, d[16] = {0};
+        size_t rest = (size_t)(n - i < 16 ? n - i : 16) * sizeof *d;
+        __builtin_memcpy(d, y + i, rest);
+        lf v = lf_mul(lf_load(d), factor);
+        if (weight) __builtin_memcpy(w, weight + i, rest), v = lf_mul(v, lf_load(w));
+        if (bias) __builtin_memcpy(b, bias + i, rest), v = lf_add(v, lf_load(b));
+        lf_store(d, v);
+        __builtin_memcpy(y + i, d, rest);
+    }
 }
 
-static inline lf silu_lanes(lf x) {
-    lf one = lf_set(1.0f);
-    return lf_div(x, lf_add(one, exp_lanes(lf_sub(lf_set(0.0f), x))));
-}
-
-static void silu_mul_row(const float *gate, const float *up, float *y, int n) {
-    int i = 0;
-    for (; i + 16 <= n; i += 16) lf_store(y + i, lf_mul(silu_lanes(lf_load(gate + i)), lf_load(up + i)));
-    if (i == n) return;
-    float g[16] = {0};
-    for (int j = 0; i + j < n; j++) g[j] = gate[i + j];
-    lf_store(g, silu_lanes(lf_load(g)));
-    for (int j = 0; i + j < n; j++) y[i + j] = g[j] * up[i + j];
-}
+#include "math/kernels_elements.h"
 
 static float maximum_row(const float *x, int n, float start) {
     lf m = lf_set(start);
@@ -446,6 +456,7 @@ static void value_rows(const ValueJob *job) {
 }
 
 #define KERNELS_BODY_FIELDS                                                                                 \
-    .quantize = quantize_row, .floats = float_dots, .rms_norm = rms_norm_row, .add = add_row,               \
-    .silu_mul = silu_mul_row, .maximum = maximum_row, .all_finite = all_finite_row, .exp_sum = exp_sum_row, \
-    .exp_block = exp_block_row, .kv_encode = kv_encode_row, .scores = score_tiles, .values = value_rows
+    .quantize = quantize_row, .floats = float_dots, .rms_norm = rms_norm_row, .layer_norm = layer_norm_row, \
+    .add = add_row, .elements = elements_row, .maximum = maximum_row, .all_finite = all_finite_row,         \
+    .exp_sum = exp_sum_row, .exp_block = exp_block_row, .kv_encode = kv_encode_row, .scores = score_tiles,  \
+    .values = value_rows

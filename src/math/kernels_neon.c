@@ -72,6 +72,10 @@ static inline lf lf_max(lf x, lf y) {
     PARTS y.v[j] = vbslq_f32(vcgtq_f32(x.v[j], y.v[j]), x.v[j], y.v[j]);
     return y;
 }
+static inline lf lf_select_less(lf x, lf y, lf yes, lf no) {
+    PARTS no.v[j] = vbslq_f32(vcltq_f32(x.v[j], y.v[j]), yes.v[j], no.v[j]);
+    return no;
+}
 static inline lf lf_rint(lf x) {
     PARTS x.v[j] = vrndnq_f32(x.v[j]);
     return x;

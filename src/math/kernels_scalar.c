@@ -94,6 +94,11 @@ static inline lf lf_max(lf a, lf b) {
     LANES b.v[j] = a.v[j] > b.v[j] ? a.v[j] : b.v[j];
     return b;
 }
+/* yes where a < b, no where not or unordered. */
+static inline lf lf_select_less(lf a, lf b, lf yes, lf no) {
+    LANES no.v[j] = a.v[j] < b.v[j] ? yes.v[j] : no.v[j];
+    return no;
+}
 static inline lf lf_rint(lf a) {
     LANES a.v[j] = rintf(a.v[j]);
     return a;

@@ -59,6 +59,9 @@ static inline void li_store_i16(int16_t *p, li a) {
 static inline li li_select_equal(li a, li b, li yes, li no) {
     return _mm512_mask_blend_epi32(_mm512_cmpeq_epi32_mask(a, b), no, yes);
 }
+static inline lf lf_select_less(lf a, lf b, lf yes, lf no) {
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), no, yes);
+}
 static inline float lf_fold(lf a) {
     __m256 b = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
     __m128 c = _mm_add_ps(_mm256_castps256_ps128(b), _mm256_extractf128_ps(b, 1));
