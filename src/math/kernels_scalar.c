@@ -219,13 +219,32 @@ static inline void codes_place(uint8_t *codes, const int16_t *x, int k, int n, i
 
 #include "math/kernels_body.h"
 
-/* One tile times one row: per group an exact integer per output, then two fused operations, groups ascending. */
-static void tile_row_dot(const TileJob *job, int tile, int row) {
+enum { ROWS_AT_ONCE = 16 };
+
+/* The 16 dot products of one group: whole numbers, so their order is free. Four partial sums an output, in the layout
+ * of the quads, are a loop that compilers turn into vectors of any machine. */
+static void group_dot(const uint8_t *quads, const uint8_t *codes, int bits, int n, int32_t dot[TILE_ROWS]) {
+    enum { QUADS = 4 * TILE_ROWS };
+    int32_t part[QUADS] = {0};
+    for (int k = 0; k < n; k += 4, quads += QUADS) {
+        int16_t x[QUADS], four[4];
+        if (bits == 16)
+            memcpy(four, codes + 2 * k, sizeof four);
+        else
+            for (int j = 0; j < 4; j++) four[j] = (int8_t)codes[k + j];
+        for (int i = 0; i < QUADS; i += 4) memcpy(x + i, four, sizeof four);
+        for (int i = 0; i < QUADS; i++) part[i] += quads[i] * x[i];
+    }
+    for (int o = 0; o < TILE_ROWS; o++) dot[o] = part[4 * o] + part[4 * o + 1] + part[4 * o + 2] + part[4 * o + 3];
+}
+
+/* One tile times rows [from, to): per group an exact integer per output, then two fused operations, groups ascending. A
+ * unit is unpacked once for all of the rows. */
+static void tile_rows_dot(const TileJob *job, int tile, int from, int to) {
     const TileFormat *f = job->format;
     const QuantRows *x = job->x;
-    const uint8_t *codes = x->codes + (size_t)row * (size_t)x->padded * (size_t)x->bits / 8;
     const int groups_per_unit = f->unit / f->group;
-    float acc[TILE_ROWS] = {0}, scale[16 * TILE_ROWS], bias[16 * TILE_ROWS];
+    float acc[ROWS_AT_ONCE][TILE_ROWS] = {{0}}, scale[16 * TILE_ROWS], bias[16 * TILE_ROWS];
     for (int first = 0; first < x->n_groups; first += groups_per_unit) {
         const uint8_t *unit =
             job->tiles + (size_t)tile * job->tile_bytes + (size_t)(first / groups_per_unit * f->unit_bytes);
@@ -235,32 +254,31 @@ static void tile_row_dot(const TileJob *job, int tile, int row) {
         do tile_block_codes(f->storage, unit + b * f->block_bytes, quads + b * 512);
         while (++b < f->unit / TILE_BLOCK);
         tile_unit_scales(f, unit, n, scale, bias);
-        for (int g = 0; g < n; g++) {
+        for (int i = 0; i < (to - from) * n; i++) {
+            int row = from + i / n, g = i % n;
             size_t at = (size_t)row * (size_t)x->n_groups + (size_t)(first + g);
-            int32_t sums[TILE_ROWS] = {0};
-            for (int i = 0; i < f->group; i++) {
-                int k = (first + g) * f->group + i, in_unit = g * f->group + i;
-                int16_t v;
-                if (x->bits == 16)
-                    memcpy(&v, codes + 2 * k, 2);
-                else
-                    v = (int8_t)codes[k];
-                for (int o = 0; o < TILE_ROWS; o++) sums[o] += quads[in_unit / 4 * 64 + o * 4 + in_unit % 4] * v;
-            }
+            const uint8_t *codes =
+                x->codes + ((size_t)row * (size_t)x->padded + (size_t)((first + g) * f->group)) * (size_t)x->bits / 8;
+            int32_t dot[TILE_ROWS];
+            group_dot(quads + g * f->group * TILE_ROWS, codes, x->bits, f->group, dot);
+            float *sum = acc[row - from];
             for (int o = 0; o < TILE_ROWS; o++) {
-                int32_t dot = sums[o] - f->offset * x->sum[at];
-                acc[o] = fmaf((float)dot, x->a[at] * scale[g * TILE_ROWS + o], acc[o]);
-                if (f->has_bias) acc[o] = fmaf(bias[g * TILE_ROWS + o], x->a_sum[at], acc[o]);
+                sum[o] = fmaf((float)(dot[o] - f->offset * x->sum[at]), x->a[at] * scale[g * TILE_ROWS + o], sum[o]);
+                if (f->has_bias) sum[o] = fmaf(bias[g * TILE_ROWS + o], x->a_sum[at], sum[o]);
             }
         }
     }
     int outputs = job->n_outputs - tile * TILE_ROWS < TILE_ROWS ? job->n_outputs - tile * TILE_ROWS : TILE_ROWS;
-    memcpy(job->y + (size_t)row * job->y_stride + tile * TILE_ROWS, acc, (size_t)outputs * sizeof *acc);
+    for (int row = from; row < to; row++)
+        memcpy(job->y + (size_t)row * job->y_stride + tile * TILE_ROWS, acc[row - from],
+               (size_t)outputs * sizeof **acc);
 }
 
 static void tile_rows(const TileJob *job) {
+    int rows = job->x->n_rows;
     for (int tile = 0; tile < job->n_tiles; tile++)
-        for (int row = 0; row < job->x->n_rows; row++) tile_row_dot(job, tile, row);
+        for (int row = 0; row < rows; row += ROWS_AT_ONCE)
+            tile_rows_dot(job, tile, row, rows - row < ROWS_AT_ONCE ? rows : row + ROWS_AT_ONCE);
 }
 
 static bool supported(void) {

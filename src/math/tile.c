@@ -221,13 +221,19 @@ void tile_pack(const WeightSource *s, const TileFormat *f, int64_t first, uint8_
             pack_group_scales(s, f, first + lane, g, lane, tile + g / per_unit * f->unit_bytes + f->unit_codes);
 }
 
+/* Eight bytes at a time: the mask takes off what a shift brought over from the next byte. */
 static void unpack_plane(const uint8_t *plane, int bits, int shift, uint8_t *quads) {
     int per_byte = 8 / bits;
-    unsigned mask = (1u << bits) - 1;
+    uint64_t mask = ((1u << bits) - 1) * 0x0101010101010101u;
     for (int quad = 0; quad < 8; quad++) {
         const uint8_t *line = plane + quad / per_byte * 64;
-        for (int i = 0; i < 64; i++)
-            quads[quad * 64 + i] |= (uint8_t)((line[i] >> (quad % per_byte * bits) & mask) << shift);
+        for (int i = 0; i < 64; i += 8) {
+            uint64_t packed, codes;
+            memcpy(&packed, line + i, 8);
+            memcpy(&codes, quads + quad * 64 + i, 8);
+            codes |= (packed >> (quad % per_byte * bits) & mask) << shift;
+            memcpy(quads + quad * 64 + i, &codes, 8);
+        }
     }
 }
 
