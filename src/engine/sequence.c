@@ -2,7 +2,8 @@
  * can take it back.
  *
  * The invariant: the prefix holds exactly the ids whose rows were run; `ids` is the prompt and the answer. The next
- * rows are the difference of the two, so a prompt's chunk and a decoded token are the same thing here. */
+ * rows are the difference of the two, so a prompt's chunk, a decoded token, and a prefix that is run again because a
+ * rotary table changed are the same thing here. */
 #include "engine/sequence.h"
 #include "base/memory.h"
 #include "text/stop.h"
@@ -60,7 +61,9 @@ Sequence *sequence_new(const Request *request, const Model *model, const Tokeniz
     if (tokenizer && (!(s->detok = detok_new(tokenizer, true, err)) ||
                       !(s->stop = stop_new(request->stops, (size_t)request->n_stops, err))))
         goto fail;
-    if (!prefix_fit(prefix, model_state_shape(model), request->prompt, request->n_prompt, err)) goto fail;
+    if (!prefix_fit(prefix, model_state_shape(model), model_side(model, request->n_prompt), request->prompt,
+                    request->n_prompt, err))
+        goto fail;
     s->n_cached = (int)prefix->ids.n;
     return s;
 fail:
@@ -78,8 +81,10 @@ void sequence_free(Sequence *s) {
     mem_free(s);
 }
 
-int sequence_rows(const Sequence *s, int max_rows, Row *rows) {
+int sequence_rows(Sequence *s, int max_rows, Row *rows) {
     if (s->finish != FINISH_NONE) return 0;
+    int side = model_side(s->model, (int)s->ids.n);
+    if (state_side(s->prefix->state) != side) prefix_restart(s->prefix, side);
     int done = (int)s->prefix->ids.n, n = (int)s->ids.n - done;
     if (n > max_rows) n = max_rows;
     for (int i = 0; i < n; i++)

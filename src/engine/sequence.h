@@ -19,8 +19,10 @@ Sequence *sequence_new(const Request *request, const Model *model, const Tokeniz
                        Error *err);
 void sequence_free(Sequence *s);
 
-/* The rows it wants next, at most `max_rows` (a chunk of the prompt, or one token); 0 when finished. */
-int sequence_rows(const Sequence *s, int max_rows, Row *rows);
+/* The rows it wants next, at most `max_rows` (a chunk of the prompt, or one token); 0 when finished. Where the model's
+ * rotary tables depend on length (model_side), a sequence that has grown past the boundary drops what was run, and all
+ * of it goes out again, in chunks as a prompt would. */
+int sequence_rows(Sequence *s, int max_rows, Row *rows);
 /* After the step that ran exactly those n rows: their faults, and the logits of the last one when it wanted them, else
  * NULL. */
 void sequence_accept(Sequence *s, Sampler *sampler, int n, const RowFault *faults, const float *logits);

@@ -50,6 +50,7 @@ static bool bench_step(Bench *b, int n, const float **logits, Error *err) {
 /* Runs a prompt of n tokens from position 0; *next gets the greedy token. */
 static bool prompt_run(Bench *b, State *state, uint32_t sequence, int n, int32_t *next, Error *err) {
     const float *logits = NULL;
+    state_restart(state, model_side(b->model, n));
     for (int at = 0; at < n;) {
         int count = n - at < STEP_ROWS ? n - at : STEP_ROWS;
         for (int i = 0; i < count; i++)
@@ -197,8 +198,9 @@ static bool bench_warm_up(Bench *b, Error *err) {
     int32_t last;
     State *state = state_new(model_state_shape(b->model), err);
     bool ok = state && prompt_run(b, state, 0, n, &last, err);
-    for (int i = 0; ok && i < 4 && o->decode > 0 && n + i < model_context(b->model); i++)
-        ok = decode_step(b, &state, &last, 1, err);
+    int end = n + 4 < model_context(b->model) ? n + 4 : model_context(b->model);
+    if (model_side(b->model, end) != model_side(b->model, n)) end = model_boundary(b->model);
+    for (int i = n; ok && i < end && o->decode > 0; i++) ok = decode_step(b, &state, &last, 1, err);
     state_free(state);
     return ok;
 }
@@ -218,6 +220,14 @@ static void bench_results(Bench *b, BenchResult *out) {
     *out = r;
 }
 
+/* A sequence that crosses is read again from its start, and that is no longer the time of a token. */
+static bool bench_one_side(const Bench *b, int from, int to, Error *err) {
+    int boundary = model_boundary(b->model);
+    if (from > boundary || to <= boundary) return true;
+    return error_set(err, "decoding from %d to %d tokens would cross %d, where this model's rotary tables change", from,
+                     to, boundary);
+}
+
 static bool bench_check(Bench *b, Error *err) {
     const BenchOptions *o = b->options;
     int context = model_context(b->model);
@@ -231,6 +241,8 @@ static bool bench_check(Bench *b, Error *err) {
     if (o->decode > deepest) deepest = o->decode;
     if (deepest > context)
         return error_set(err, "this bench needs %d positions, the context holds %d", deepest, context);
+    if (!bench_one_side(b, 1, o->decode, err)) return false;
+    if (o->n_batches > 0 && !bench_one_side(b, BENCH_DEPTH, BENCH_DEPTH + BENCH_BATCH_STEPS, err)) return false;
     if (o->reps < 1 || o->reps > MAX_REPS) return error_set(err, "repetitions must be from 1 to %d", MAX_REPS);
     return true;
 }

@@ -26,11 +26,11 @@ typedef struct Variant {
     bool vary_width;
 } Variant;
 
-/* One operation of the reference: a hash per position. */
+/* One operation of the reference: a hash per position and side of a rotary boundary. */
 typedef struct Seen {
     int layer;
     const char *kind, *operation;
-    uint64_t *hashes; /* [n_ids] */
+    uint64_t *hashes; /* [2][n_ids] */
 } Seen;
 
 typedef struct Probe {
@@ -48,7 +48,7 @@ typedef struct Probe {
     Seen *seen; /* of the tapped reference, by operation in the order of a step */
     int n_seen, seen_capacity, at;
     bool recording, out_of_memory, found;
-    int row, first, n;
+    int side, row, first, n;
 } Probe;
 
 static const int one[] = {1}, five_four_three[] = {5, 4, 3};
@@ -104,8 +104,9 @@ static void announce(Probe *p, const Variant *v) {
 
 /* ---- where a difference begins ---- */
 
-static void note_step(void *context, int row, int first, int n) {
+static void note_step(void *context, int side, int row, int first, int n) {
     Probe *p = context;
+    p->side = side;
     p->row = row;
     p->first = first;
     p->n = n;
@@ -121,7 +122,7 @@ static Seen *seen_at(Probe *p, int layer, const char *kind, const char *operatio
         p->seen = seen;
         p->seen_capacity = capacity;
     }
-    uint64_t *hashes = mem_zeroed((size_t)p->n_ids, sizeof *hashes);
+    uint64_t *hashes = mem_zeroed(2 * (size_t)p->n_ids, sizeof *hashes);
     if (!hashes) return NULL;
     p->seen[p->n_seen] = (Seen){layer, kind, operation, hashes};
     return &p->seen[p->n_seen++];
@@ -137,7 +138,7 @@ static void append(Probe *p, const char *format, ...) {
 }
 
 static void append_place(Probe *p, int position, const Seen *seen) {
-    append(p, "; first at position %d in ", position);
+    append(p, "; first at position %d%s in ", position, p->side ? " (long rotary table)" : "");
     if (seen->layer >= 0) append(p, "layer %d (%s), ", seen->layer, seen->kind);
     append(p, "%s", seen->operation);
 }
@@ -151,7 +152,7 @@ static void tap(void *context, int layer, const char *kind, const char *operatio
     if (!seen || p->found) return;
     for (int i = 0; i < p->n; i++) {
         uint64_t hash = trace_hash(values + (size_t)(p->row + i) * (size_t)cols, (size_t)cols);
-        uint64_t *kept = &seen->hashes[p->first + i];
+        uint64_t *kept = &seen->hashes[p->side * p->n_ids + p->first + i];
         if (p->recording) {
             *kept = hash;
         } else if (*kept != hash) {

@@ -1,5 +1,9 @@
 /* The trace. Unrelated rows come from sequences of their own that restart at different lengths, half of them before the
- * traced rows of a step and half after, so that positions, page borders and places in the batch all vary.
+ * traced rows of a step and half after, so that positions, page borders, places in the batch and sides of a rotary
+ * boundary all vary.
+ *
+ * Row p is what ids[0..p] alone would give. Where rotary tables change with length, the ids therefore run twice: up to
+ * the boundary on the short side, then all of them on the long side, with logits from the boundary on.
  *
  * Logits go to a sink step by step: a trace of thousands of positions does not have to fit in memory. */
 #include "eval/trace.h"
@@ -13,6 +17,7 @@
 typedef struct Companion {
     State *state;
     int restart; /* starts again at this length */
+    int side;
 } Companion;
 
 typedef struct Trace {
@@ -58,6 +63,19 @@ static void trace_clear(Trace *t) {
     state_free(t->state);
 }
 
+/* One that is to grow past a rotary boundary is on the long side from its start, which it may be while it wants no
+ * logits; else it stays below. */
+static bool companion_open(Trace *t, int i, const StateShape *shape, Error *err) {
+    Companion *c = &t->companions[i];
+    int restart = 5 + 11 * (i % 6), context = model_context(t->model), boundary = model_boundary(t->model);
+    c->restart = restart < context ? restart : context;
+    if (t->options->all_logits && c->restart > boundary) c->restart = boundary;
+    c->side = model_side(t->model, c->restart);
+    if (!(c->state = state_new(shape, err))) return false;
+    state_restart(c->state, c->side);
+    return true;
+}
+
 static bool trace_open(Trace *t, Error *err) {
     const TraceOptions *o = t->options;
     const StateShape *shape = o->state_shape ? o->state_shape : model_state_shape(t->model);
@@ -71,25 +89,20 @@ static bool trace_open(Trace *t, Error *err) {
     t->faults = mem_zeroed((size_t)longest + (size_t)t->n_companions, sizeof *t->faults);
     if (!t->companions || !t->rows || !t->faults) return error_memory(err, "a trace");
     if (!(t->state = state_new(shape, err))) return false;
-    for (int i = 0; i < t->n_companions; i++) {
-        int restart = 5 + 11 * (i % 6);
-        t->companions[i].restart = restart < model_context(t->model) ? restart : model_context(t->model);
-        if (!(t->companions[i].state = state_new(shape, err))) return false;
-    }
+    for (int i = 0; i < t->n_companions; i++)
+        if (!companion_open(t, i, shape, err)) return false;
     return true;
 }
 
 /* Companion i's next row: a token that depends on nothing but i, the step and its position. */
-static bool companion_row(Trace *t, int i, int step, Row *row, Error *err) {
+static void companion_row(Trace *t, int i, int step, Row *row) {
     Companion *c = &t->companions[i];
-    if (state_length(c->state) >= c->restart && !state_cut(c->state, 0))
-        return error_set(err, "an unrelated sequence could not start again");
+    if (state_length(c->state) >= c->restart) state_restart(c->state, c->side);
     int position = state_length(c->state);
     uint32_t counter[4] = {(uint32_t)i, (uint32_t)step, (uint32_t)position, 0}, key[2] = {0x74726163, 0x65}, random[4];
     rng_philox(counter, key, random);
     *row = (Row){
         .state = c->state, .position = position, .token = (int32_t)(random[0] % (uint32_t)model_vocab_size(t->model))};
-    return true;
 }
 
 static bool fault_error(const Trace *t, int row, Error *err) {
@@ -101,35 +114,49 @@ static bool fault_error(const Trace *t, int row, Error *err) {
 }
 
 /* One step: positions [first, first + n) between the companions. */
-static bool trace_step(Trace *t, int step, int first, int n, const float **logits, Error *err) {
+static bool trace_step(Trace *t, int step, int first, int n, bool wanted, const float **logits, Error *err) {
     const TraceOptions *o = t->options;
     int mates = o->vary_width ? step % (t->n_companions + 1) : t->n_companions, before = mates / 2;
     for (int i = 0; i < mates; i++) {
         Row *row = &t->rows[i < before ? i : i + n];
-        if (!companion_row(t, i, step, row, err)) return false;
-        row->wants_logits = o->all_logits;
+        companion_row(t, i, step, row);
+        row->wants_logits = o->all_logits && wanted;
     }
     for (int i = 0; i < n; i++)
         t->rows[before + i] =
-            (Row){.state = t->state, .position = first + i, .token = o->ids[first + i], .wants_logits = true};
-    if (o->before_step) o->before_step(o->hook_context, before, first, n);
+            (Row){.state = t->state, .position = first + i, .token = o->ids[first + i], .wants_logits = wanted};
+    if (o->before_step) o->before_step(o->hook_context, state_side(t->state), before, first, n);
     if (!model_step(t->model, t->rows, n + mates, logits, t->faults, err)) return false;
-    if (o->all_logits) *logits += (size_t)before * (size_t)model_vocab_size(t->model);
+    if (o->all_logits && wanted) *logits += (size_t)before * (size_t)model_vocab_size(t->model);
     for (int i = before; i < before + n; i++)
         if (t->faults[i].failed) return fault_error(t, i, err);
     return true;
 }
 
+/* The ids on one side: logits of positions [from, end), those before only run. */
+static bool trace_side(Trace *t, int side, int *step, TraceSink *sink, void *context, Error *err) {
+    int n_ids = t->options->n_ids, boundary = model_boundary(t->model);
+    int from = side ? boundary : 0, end = side || n_ids < boundary ? n_ids : boundary;
+    state_restart(t->state, side);
+    for (int first = 0, n; first < end; first += n, ++*step) {
+        const float *logits;
+        bool wanted = first >= from;
+        int limit = wanted ? end : from;
+        n = chunk_at(t->options, *step);
+        if (n > limit - first) n = limit - first;
+        if (!trace_step(t, *step, first, n, wanted, &logits, err)) return false;
+        if (wanted && !sink(context, first, n, logits, err)) return false;
+    }
+    return true;
+}
+
 bool trace_run(Model *m, const TraceOptions *o, TraceSink *sink, void *context, Error *err) {
     Trace t = {.model = m, .options = o};
+    int step = 0;
     if (!check_options(m, o, err)) return false;
     bool ok = trace_open(&t, err);
-    for (int first = 0, step = 0, n; ok && first < o->n_ids; first += n, step++) {
-        const float *logits;
-        n = chunk_at(o, step);
-        if (n > o->n_ids - first) n = o->n_ids - first;
-        ok = trace_step(&t, step, first, n, &logits, err) && sink(context, first, n, logits, err);
-    }
+    for (int side = 0; ok && side <= model_side(m, o->n_ids); side++)
+        ok = trace_side(&t, side, &step, sink, context, err);
     trace_clear(&t);
     return ok;
 }

@@ -6,8 +6,9 @@
 
 #include "model/model.h"
 
-/* Called before each step: the traced rows are rows [row, row + n) of the step, at positions first .. first + n - 1. */
-typedef void TraceStepHook(void *context, int row, int first, int n);
+/* Called before each step: the traced rows are rows [row, row + n) of the step, at positions first .. first + n - 1.
+ * `side` is that of model_side: past a rotary boundary the ids run again from the first on, without logits up to it. */
+typedef void TraceStepHook(void *context, int side, int row, int first, int n);
 
 typedef struct TraceOptions {
     const int32_t *ids;
@@ -18,7 +19,7 @@ typedef struct TraceOptions {
     /* For `check`; zero otherwise. */
     bool vary_width;               /* step i carries i % width unrelated rows */
     const StateShape *state_shape; /* NULL: the model's; another cache format */
-    bool all_logits; /* unrelated rows want logits too, so that a tap sees whole steps at the head as well */
+    bool all_logits; /* unrelated rows want logits where traced ones do, so that a tap sees whole steps at the head */
     TraceStepHook *before_step;
     void *hook_context;
 } TraceOptions;

@@ -1,6 +1,7 @@
 /* What surrounds the families: finding one by model_type, reading a whole blueprint, and giving its memory back. */
 #include "model/blueprint.h"
 #include "base/memory.h"
+#include "model/rope_rules.h"
 
 #include <string.h>
 
@@ -17,7 +18,7 @@ bool blueprint_allocate(const Config *c, Blueprint *b, int n_layers, int n_ropes
 }
 
 void blueprint_clear(Blueprint *b) {
-    for (int i = 0; i < b->n_ropes; i++) mem_free(b->ropes[i].table.inv_freq);
+    for (int i = 0; i < b->n_ropes; i++) rope_clear(&b->ropes[i]);
     mem_free(b->ropes);
     mem_free(b->layers);
     *b = (Blueprint){0};
@@ -78,6 +79,22 @@ const Family *family_find(const JsonValue *config, Error *err) {
     return NULL;
 }
 
+int blueprint_boundary(const Blueprint *b) {
+    for (int i = 0; i < b->n_ropes; i++)
+        if (b->ropes[i].boundary) return b->ropes[i].boundary;
+    return 0;
+}
+
+/* A sequence is computed with the short tables or with the long ones, so they change at one length. */
+static bool check_boundaries(const Config *c, const Blueprint *b) {
+    int boundary = blueprint_boundary(b);
+    for (int i = 0; i < b->n_ropes; i++)
+        if (b->ropes[i].boundary && b->ropes[i].boundary != boundary)
+            return config_fail(c, "has rotary tables that change at %d and at %d tokens; only one length is known here",
+                               boundary, b->ropes[i].boundary);
+    return true;
+}
+
 bool blueprint_read(const JsonValue *config, const Family *family, const char *const *ignore, int n_ignore,
                     Blueprint *out, Error *err) {
     ConfigLists lists = {family->name, family->irrelevant_keys, ignore, n_ignore};
@@ -87,7 +104,7 @@ bool blueprint_read(const JsonValue *config, const Family *family, const char *c
     config_init(&c, &record, config);
     config_whole(&c, "quantization"); /* bind.c reads these two */
     config_whole(&c, "quantization_config");
-    bool ok = family->blueprint(&c, &b);
+    bool ok = family->blueprint(&c, &b) && check_boundaries(&c, &b);
     ok = config_finish(&c, &lists, err) && ok;
     config_clear(&record);
     if (ok)

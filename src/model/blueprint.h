@@ -20,10 +20,13 @@ typedef struct LinearSpec {
     bool bias;
 } LinearSpec;
 
-/* One rotary table and where it came from. */
+/* One rotary table and where it came from. longrope has two: a prefix of at most `boundary` tokens uses `table` for all
+ * its positions, a longer one `long_table`. */
 typedef struct RopeSpec {
     RopeTable table;
-    const char *rule; /* "plain", "linear", "dynamic", "llama3", "yarn" */
+    RopeTable long_table; /* inv_freq NULL: there is none */
+    int boundary;         /* 0 without long_table; equal in all ropes of a blueprint that have one */
+    const char *rule;     /* "default", "linear", ...: rope_rules.h; static text */
     double theta, factor;
 } RopeSpec;
 
@@ -87,6 +90,8 @@ extern const int model_n_families;
 /* Zeroed layers and ropes; false when out of memory, as the config's mistake. */
 bool blueprint_allocate(const Config *c, Blueprint *b, int n_layers, int n_ropes);
 void blueprint_clear(Blueprint *b);
+/* The longest prefix that uses the short rotary tables, where some rope has a long one; else 0. */
+int blueprint_boundary(const Blueprint *b);
 
 /* The family of config.json's model_type; an error lists the supported families whose names are nearest. */
 const Family *family_find(const JsonValue *config, Error *err);

@@ -186,15 +186,28 @@ static bool head_forward(Step *s, float *x, const float **out) {
 
 /* ---- the whole ---- */
 
+/* The table of row r. Rows of many sequences may need both in one step. */
+static const RopeTable *row_table(const Step *s, const RopeSpec *rope, int r) {
+    return rope->boundary && state_side(s->rows[r].state) ? &rope->long_table : &rope->table;
+}
+
+static void rope_spec_angles(const Step *s, const RopeSpec *rope, const RopeAngles *out) {
+    for (int first = 0, end; first < s->n; first = end) {
+        const RopeTable *table = row_table(s, rope, first);
+        for (end = first + 1; end < s->n && row_table(s, rope, end) == table;) end++;
+        size_t at = (size_t)first * (size_t)(table->dims / 2);
+        rope_angles(s->pool, table, s->positions + first, end - first, out->cos + at, out->sin + at);
+    }
+}
+
 static bool make_angles(Step *s) {
     const Blueprint *b = s->blueprint;
     RopeAngles *angles = arena_array(s->arena, (size_t)b->n_ropes, sizeof *angles);
     for (int i = 0; angles && i < b->n_ropes; i++) {
-        const RopeTable *table = &b->ropes[i].table;
-        angles[i].cos = step_floats(s, s->n, table->dims / 2);
-        angles[i].sin = step_floats(s, s->n, table->dims / 2);
+        int half = b->ropes[i].table.dims / 2;
+        angles[i] = (RopeAngles){step_floats(s, s->n, half), step_floats(s, s->n, half)};
         if (!angles[i].cos || !angles[i].sin) return false;
-        rope_angles(s->pool, table, s->positions, s->n, angles[i].cos, angles[i].sin);
+        rope_spec_angles(s, &b->ropes[i], &angles[i]);
     }
     s->angles = angles;
     return angles != NULL;

@@ -64,6 +64,9 @@ static void describe_ropes(const Blueprint *b, Buffer *out) {
                       r->theta, r->table.dims, r->table.interleaved ? ", interleaved pairs" : "");
         if (r->factor != 1) buffer_printf(out, ", factor %g", r->factor);
         if (r->table.scale != 1) buffer_printf(out, ", scale %.4g", (double)r->table.scale);
+        if (r->boundary) buffer_printf(out, "; past %d tokens its long table", r->boundary);
+        if (r->long_table.scale != r->table.scale && r->boundary)
+            buffer_printf(out, ", scale %.4g", (double)r->long_table.scale);
         buffer_text(out, "\n");
     }
 }

@@ -5,6 +5,7 @@
 #include "model/describe.h"
 #include "model/mechanism.h"
 
+#include <limits.h>
 #include <string.h>
 
 struct Model {
@@ -14,6 +15,7 @@ struct Model {
     Weights weights;
     NumericSettings numeric;
     int context;
+    int boundary; /* INT_MAX: none */
     LayerShape *layer_shapes;
     StateShape state_shape;
     char **ignored; /* --ignore-config, for inspect */
@@ -35,6 +37,7 @@ static bool set_context(Model *m, int wanted, Error *err) {
             err, "a context of %d is more than the %d positions that config.json allows (max_position_embeddings)%s%s",
             wanted, max, note ? ": " : "", note ? note : "");
     m->context = wanted ? wanted : max;
+    m->boundary = blueprint_boundary(&m->blueprint) ? blueprint_boundary(&m->blueprint) : INT_MAX;
     return true;
 }
 
@@ -115,6 +118,14 @@ int model_max_context(const Model *m) {
     return m->blueprint.max_context;
 }
 
+int model_side(const Model *m, int n_tokens) {
+    return n_tokens > m->boundary;
+}
+
+int model_boundary(const Model *m) {
+    return m->boundary;
+}
+
 const StateShape *model_state_shape(const Model *m) {
     return &m->state_shape;
 }
@@ -158,6 +169,15 @@ void model_describe(const Model *m, int context, Buffer *out) {
 
 /* ---- the step ---- */
 
+/* Rather an error than logits of no prefix: the caller restarts a state before it crosses. */
+static bool check_side(const Model *m, const Row *row, Error *err) {
+    static const char *const names[] = {"short", "long"};
+    int side = state_side(row->state), own = model_side(m, row->position + 1);
+    if (own == side || (own < side && !row->wants_logits)) return true;
+    return error_set(err, "position %d needs the %s rotary table, and its sequence was computed with the %s one",
+                     row->position, names[own], names[side > 0]);
+}
+
 /* A sequence's rows follow one another, from its length on, within the context. */
 static bool check_row(const Model *m, const Row *rows, int r, Error *err) {
     const Row *row = &rows[r];
@@ -169,7 +189,7 @@ static bool check_row(const Model *m, const Row *rows, int r, Error *err) {
         return error_set(err, "position %d is past the context of %d", row->position, m->context);
     if (!row->embedding && (row->token < 0 || row->token >= m->blueprint.vocab))
         return error_set(err, "token id %d is outside the vocabulary of %d", (int)row->token, m->blueprint.vocab);
-    return true;
+    return check_side(m, row, err);
 }
 
 static bool is_last_of_state(const Row *rows, int n_rows, int r) {

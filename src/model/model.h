@@ -29,6 +29,10 @@ void model_free(Model *m);
 int model_vocab_size(const Model *m);
 int model_context(const Model *m);     /* positions a sequence may have: --ctx or the config's maximum */
 int model_max_context(const Model *m); /* what the config allows */
+/* Rotary tables that depend on length (longrope) are chosen by the length of the prefix that is scored, for all its
+ * positions. So a state has a side, state_side(): 0 short, 1 long, and one that crosses is restarted and run again. */
+int model_side(const Model *m, int n_tokens); /* the side of a prefix of n_tokens */
+int model_boundary(const Model *m);           /* the longest prefix on side 0; INT_MAX when there is one side only */
 const StateShape *model_state_shape(const Model *m);
 const NumericSettings *model_numeric(const Model *m);
 size_t model_step_bytes(const Model *m); /* bytes of all weights one decode step reads, scales included, KV not */
@@ -37,7 +41,8 @@ const char *model_family(const Model *m);
 /* Runs one step. Appends keys and values of all rows to their states (which are grown as needed) and sets their
  * lengths. logits: [number of rows that want them][vocab], in row order; borrowed until the next step; NULL when none
  * wants any. faults: [n_rows], written. False (with err) only when nothing ran: out of memory, a token id out of range,
- * a position past the context. */
+ * a position past the context, a state on the wrong side. A row that wants logits needs its state on the side of its
+ * own prefix; one that does not serves a later row, and may be on that row's side. */
 bool model_step(Model *m, const Row *rows, int n_rows, const float **logits, RowFault *faults, Error *err);
 
 /* Runs later steps on another pool, which must outlive its use here: for `check`. */

@@ -19,6 +19,7 @@ struct State {
     const StateShape *shape;
     Layer *layers;
     int length;
+    int side;
     size_t bytes;
 };
 
@@ -115,6 +116,25 @@ bool state_cut(State *s, int n) {
     for (int i = 0; i < s->shape->n_layers; i++) layer_shrink(s, &s->layers[i], (n + KV_PAGE - 1) / KV_PAGE);
     s->length = n;
     return true;
+}
+
+int state_side(const State *s) {
+    return s->side;
+}
+
+void state_restart(State *s, int side) {
+    for (int i = 0; i < s->shape->n_layers; i++) {
+        Layer *l = &s->layers[i];
+        int n = l->end - l->first;
+        for (int p = 0; p < n && l->first > 0; p++) { /* a windowed layer's pages move to the front */
+            l->pages[p] = l->pages[l->first + p];
+            l->pages[l->first + p] = NULL;
+        }
+        l->first = 0;
+        l->end = n;
+    }
+    s->length = 0;
+    s->side = side;
 }
 
 void state_trim(State *s, int n) {

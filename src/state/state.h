@@ -17,6 +17,7 @@ typedef struct StateShape {
 
 typedef struct State State;
 
+/* Empty, on side 0. */
 State *state_new(const StateShape *shape, Error *err);
 void state_free(State *s);
 /* Makes pages for positions up to `end` (exclusive) in every layer. Nothing changes on failure. */
@@ -27,6 +28,10 @@ void state_set_length(State *s, int n);
 /* Forgets positions >= n, for a rejected draft or a new turn that shares a prefix. False (nothing changed) when a
  * windowed layer no longer holds what a row at n would see. */
 bool state_cut(State *s, int n);
+/* Which of its model's rotary tables all of it was computed with: model_side() says what a prefix needs. */
+int state_side(const State *s);
+/* Forgets all positions; what follows is computed on `side`. The memory stays, for a prefix that is run again. */
+void state_restart(State *s, int side);
 const KvView *state_layer(const State *s, int layer);
 size_t state_bytes(const State *s); /* memory in pages */
 

@@ -75,9 +75,9 @@ typedef struct Hook {
     int rows[IDS], n;
 } Hook;
 
-static void note_row(void *context, int row, int first, int n) {
+static void note_row(void *context, int side, int row, int first, int n) {
     Hook *h = context;
-    (void)first, (void)n;
+    (void)side, (void)first, (void)n;
     h->rows[h->n++] = row;
 }
 

@@ -103,7 +103,7 @@ static void impossible_sizes_are_refused(void **state) {
         {"", ", \"layer_types\": [\"full_attention\"]", "has 1 items, expected 2"},
         {"", ", \"layer_types\": [\"full_attention\", \"linear\"]", "item 1"},
         {"", ", \"head_dim\": 15", "even number"},
-        {"", ", \"rope_scaling\": {\"type\": \"su\", \"factor\": 2}", "\"su\""},
+        {"", ", \"rope_scaling\": {\"type\": \"wide\", \"factor\": 2}", "\"wide\""},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)

@@ -2,7 +2,7 @@
  * was, and a steady decode step takes nothing from the heap. */
 #include "base/memory.h"
 #include "math/kernels.h"
-#include "support/tiny_llama.h"
+#include "support/fresh.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -223,6 +223,74 @@ static void the_context_is_the_end(void **state) {
     tiny_close(&m);
 }
 
+/* Rotary tables that change past 16 tokens: which rows may be in a state of which side. */
+static void rows_on_the_wrong_side_are_refused(void **state) {
+    static const struct {
+        int side, length; /* of the state */
+        bool wants_logits, runs;
+    } cases[] = {{0, 15, true, true},  {0, 15, false, true}, {0, 16, true, false}, {0, 16, false, false},
+                 {1, 15, true, false}, {1, 15, false, true}, {1, 16, true, true},  {1, 16, false, true}};
+    TinyModel m;
+    RowFault faults[17];
+    Row rows[17];
+    const float *logits;
+    (void)state;
+    fresh_longrope_open(&m, 16, 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        State *s = state_new(model_state_shape(m.model), NULL);
+        Error err = {""};
+        state_restart(s, cases[i].side);
+        for (int r = 0; r <= cases[i].length; r++) rows[r] = (Row){.state = s, .position = r, .token = r};
+        rows[cases[i].length].wants_logits = cases[i].wants_logits;
+        assert_int_equal(model_step(m.model, rows, cases[i].length + 1, &logits, faults, &err), cases[i].runs);
+        if (!cases[i].runs) {
+            assert_non_null(strstr(err.text, cases[i].side ? "position 15 needs the short rotary table"
+                                                           : "position 16 needs the long rotary table"));
+            assert_int_equal(state_length(s), 0);
+        }
+        state_free(s);
+    }
+    tiny_close(&m);
+}
+
+/* Sequences of both sides in one step, in turns: each gets the logits it gets alone, and the sides are not the same. */
+static void sides_do_not_mix_in_a_step(void **state) {
+    enum { SEQUENCES = 5 };
+    TinyModel m;
+    Row rows[SEQUENCES * 18];
+    RowFault faults[SEQUENCES * 18];
+    State *states[SEQUENCES];
+    int32_t all[18];
+    float alone[TINY_VOCAB], kept[SEQUENCES][TINY_VOCAB];
+    const float *logits;
+    int n = 0;
+    Error err = {""};
+    (void)state;
+    fresh_longrope_open(&m, 16, 0);
+    fresh_ids(all, 18);
+    for (int i = 0; i < SEQUENCES; i++) {
+        int length = 14 + i;
+        states[i] = state_new(model_state_shape(m.model), NULL);
+        state_restart(states[i], model_side(m.model, length));
+        for (int r = 0; r < length; r++)
+            rows[n++] = (Row){.state = states[i], .position = r, .token = all[r], .wants_logits = r + 1 == length};
+    }
+    if (!model_step(m.model, rows, n, &logits, faults, &err)) fail_msg("%s", err.text);
+    memcpy(kept, logits, sizeof kept);
+    for (int i = 0; i < SEQUENCES; i++) {
+        fresh_logits(m.model, all, 14 + i, alone);
+        assert_memory_equal(alone, kept[i], sizeof alone);
+        state_free(states[i]);
+    }
+    tiny_close(&m);
+    fresh_longrope_open(&m, 17, 0); /* another boundary, and the same prefix of 17 has other logits */
+    fresh_logits(m.model, all, 17, alone);
+    assert_memory_not_equal(alone, kept[3], sizeof alone);
+    fresh_logits(m.model, all, 16, alone);
+    assert_memory_equal(alone, kept[2], sizeof alone);
+    tiny_close(&m);
+}
+
 static void a_steady_decode_step_takes_nothing_from_the_heap(void **state) {
     State *a = new_state(), *b = new_state();
     RowFault faults[2];
@@ -303,6 +371,8 @@ int main(void) {
         cmocka_unit_test(a_fault_names_layer_and_operation),
         cmocka_unit_test(mistakes_of_a_caller_change_nothing),
         cmocka_unit_test(the_context_is_the_end),
+        cmocka_unit_test(rows_on_the_wrong_side_are_refused),
+        cmocka_unit_test(sides_do_not_mix_in_a_step),
         cmocka_unit_test(a_steady_decode_step_takes_nothing_from_the_heap),
         cmocka_unit_test(an_allocation_that_fails_leaves_the_state_usable),
         cmocka_unit_test(the_tap_sees_every_operation_in_order),

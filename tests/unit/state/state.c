@@ -83,6 +83,31 @@ static void a_cut_returns_whole_pages(void **state) {
     state_free(s);
 }
 
+/* A sequence that is run again from its start: the windowed layer's pages move to the front, and none is taken anew. */
+static void a_restart_keeps_the_memory(void **state) {
+    (void)state;
+    State *s = new_state();
+    assert_int_equal(state_side(s), 0);
+    for (int n = 1; n <= 1000; n++) grow(s, n);
+    size_t before = state_bytes(s);
+    state_restart(s, 1);
+    assert_int_equal(state_side(s), 1);
+    assert_int_equal(state_length(s), 0);
+    assert_int_equal(state_bytes(s), before);
+    const KvView *windowed = state_layer(s, 1);
+    assert_non_null(windowed->pages[0]);
+    assert_non_null(windowed->pages[1]);
+    for (int p = 2; p < 16; p++) assert_null(windowed->pages[p]);
+    for (int n = 1; n <= 1000; n++) grow(s, n);
+    assert_int_equal(state_bytes(s), before);
+    assert_null(windowed->pages[13]);
+    assert_non_null(windowed->pages[14]);
+    assert_non_null(windowed->pages[15]);
+    assert_true(state_cut(s, 996));
+    assert_int_equal(state_side(s), 1);
+    state_free(s);
+}
+
 static void failed_growth_changes_nothing(void **state) {
     (void)state;
     for (int nth = 1;; nth++) {
@@ -112,6 +137,7 @@ int main(void) {
         cmocka_unit_test(a_window_keeps_only_what_rows_can_see),
         cmocka_unit_test(a_cut_is_refused_where_the_window_forgot),
         cmocka_unit_test(a_cut_returns_whole_pages),
+        cmocka_unit_test(a_restart_keeps_the_memory),
         cmocka_unit_test(failed_growth_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
