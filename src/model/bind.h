@@ -3,42 +3,78 @@
 #ifndef LOCKSTEP_MODEL_BIND_H
 #define LOCKSTEP_MODEL_BIND_H
 
-#include "file/checkpoint.h"
+#include "base/arena.h"
 #include "math/linear.h"
 #include "model/blueprint.h"
 
+typedef struct Norm {
+    const float *weight, *bias; /* NULL: none */
+} Norm;
+
+typedef struct AttentionWeights {
+    const Linear *q, *k, *v, *o, *gate;
+    Norm q_norm, k_norm, v_norm, o_norm;
+    const float *sinks;
+} AttentionWeights;
+
+typedef struct MlpWeights {
+    const Linear *gate, *up, *down;
+    Norm inner;
+} MlpWeights;
+
+typedef struct ExpertsWeights {
+    const Linear *router, *shared_gate;
+    const float *correction;
+    const Linear **gate, **up, **down; /* [experts] */
+    MlpWeights shared;
+} ExpertsWeights;
+
 /* The weights of a layer, beside its LayerSpec. The Linears and vectors belong to the Weights that made them. */
 typedef struct LayerWeights {
-    const float *mixer_norm, *ffn_norm; /* [hidden] */
-    const Linear *q, *k, *v, *o;        /* mixer_attention */
-    const Linear *gate, *up, *down;     /* ffn_gated_mlp */
+    Norm mixer_norm, ffn_norm, mixer_out, ffn_out;
+    AttentionWeights attention;
+    MlpWeights mlp;
+    ExpertsWeights experts;
+    const float *scalar;
 } LayerWeights;
 
 typedef struct Weights {
     LayerWeights *layers;
     const Linear *embedding, *head; /* the same one when tied */
-    const float *final_norm;
-    Linear **linears; /* all that are owned, in the order of binding */
+    const Linear *positions;
+    Norm embedding_norm, final_norm;
+    float embedding_scale; /* as it is to be used */
+    Linear **linears;      /* all that are owned, in the order of binding */
     float **vectors;
-    int n_linears, n_vectors;
+    void **copies; /* float weights that do not lie in the file as they are used */
+    int n_linears, n_vectors, n_copies;
     char **formats; /* of each linear, for inspect: "affine 4-bit g64" */
     char **skipped; /* names of tensors that the family does not use; owned */
     int n_skipped;
+    Arena arena; /* lists of experts */
 } Weights;
 
 typedef struct Binder Binder;
 
 /* Asks for module `spec` of layer `layer` (-1: outside the layers) as a [rows, cols] matrix, with its bias if it has
- * one. *out is set when memory is taken. Errors name the tensor, the expected and the found shape. */
-bool bind_linear(Binder *b, LinearSpec spec, int layer, int64_t rows, int64_t cols, const Linear **out);
-/* Asks for a float tensor of n values; copied to f32. */
-bool bind_vector(Binder *b, const char *name, int layer, int64_t n, const float **out);
+ * one. *out is set when memory is taken. Nothing to do for a spec without a name. Errors name the tensor, the expected
+ * and the found shape. */
+bool bind_linear(Binder *b, const LinearSpec *spec, int layer, int64_t rows, int64_t cols, const Linear **out);
+/* Asks for `n` experts of [rows, cols] each, in whichever of the forms the checkpoint has: a form with '#' in its name
+ * has a tensor per expert, one without has them stacked [n, rows, cols]. forms: ended by one without a name. *out: [n].
+ */
+bool bind_experts(Binder *b, const LinearSpec *forms, int layer, int n, int64_t rows, int64_t cols,
+                  const Linear ***out);
+/* Asks for a float tensor of n values, as [n] or any shape with that many values; copied to f32, `plus` added. */
+bool bind_vector(Binder *b, const char *name, int layer, int64_t n, float plus, const float **out);
+/* A norm over n values. */
+bool bind_norm(Binder *b, const NormSpec *spec, int layer, int64_t n, Norm *out);
 /* A spec that cannot be: "model.layers.3...: reason". Returns false. */
 bool bind_fail(Binder *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int bind_hidden(const Binder *b);
 
-bool weights_bind(const Checkpoint *checkpoint, const Blueprint *blueprint, const Family *family, Pool *pool,
-                  Weights *out, Error *err);
+bool weights_bind(const Names *names, const Blueprint *blueprint, const Family *family, Pool *pool, Weights *out,
+                  Error *err);
 void weights_clear(Weights *w);
 
 #endif

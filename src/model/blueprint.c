@@ -95,13 +95,14 @@ static bool check_boundaries(const Config *c, const Blueprint *b) {
     return true;
 }
 
-bool blueprint_read(const JsonValue *config, const Family *family, const char *const *ignore, int n_ignore,
-                    Blueprint *out, Error *err) {
+bool blueprint_read(const JsonValue *config, const Family *family, const Names *names, const char *const *ignore,
+                    int n_ignore, Blueprint *out, Error *err) {
     ConfigLists lists = {family->name, family->irrelevant_keys, ignore, n_ignore};
     ConfigRecord record;
     Config c;
     Blueprint b = {0};
     config_init(&c, &record, config);
+    record.names = names;
     config_whole(&c, "quantization"); /* bind.c reads these two */
     config_whole(&c, "quantization_config");
     bool ok = family->blueprint(&c, &b) && check_boundaries(&c, &b);

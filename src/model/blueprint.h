@@ -1,24 +1,47 @@
 /* A blueprint: what a model is, as plain data. Layer by layer it says which norms stand where, which mixer with which
  * fields, which feed-forward, and which tensor names hold the weights. A family turns config.json into one; the decoder
- * runs any.
+ * runs any. A field left zero means that the mechanism has no such part.
  *
- * Tensor names are templates: '*' stands for the number of the layer. A module's weight is NAME.weight, its bias
- * NAME.bias. */
+ * Tensor names are templates (names.h). A module's weight is NAME.weight, its bias NAME.bias. */
 #ifndef LOCKSTEP_MODEL_BLUEPRINT_H
 #define LOCKSTEP_MODEL_BLUEPRINT_H
 
 #include "math/ops.h"
 #include "math/rope.h"
+#include "math/router.h"
 #include "model/config.h"
+#include "model/names.h"
 
 /* A mechanism is one file under mixers/ or ffn/: mechanism.h. */
 typedef struct Mechanism Mechanism;
 typedef struct Family Family;
 
+/* Which rows of a fused tensor make a matrix: output i is row from + (i / take) * period + i % take of `total` rows. */
+typedef struct RowSlice {
+    int64_t total; /* 0: the tensor is the matrix */
+    int64_t from, take, period;
+} RowSlice;
+
 typedef struct LinearSpec {
-    const char *name;
+    const char *name; /* NULL: there is none */
     bool bias;
+    RowSlice rows;
+    bool transposed; /* the tensor is [inputs, outputs], as GPT-2 saves it; float weights only */
+    bool bare;       /* the tensor is NAME, and its bias NAME_bias */
 } LinearSpec;
+
+typedef enum NormKind {
+    NORM_NONE,
+    NORM_RMS,   /* x / sqrt(mean(x^2) + eps) * weight */
+    NORM_LAYER, /* (x - mean) / sqrt(variance + eps) * weight + bias */
+} NormKind;
+
+typedef struct NormSpec {
+    NormKind kind;
+    const char *weight, *bias; /* whole tensor names; NULL: none */
+    float eps;
+    float plus; /* added to the weight when it is read: 1 where the checkpoint stores weight - 1 */
+} NormSpec;
 
 /* One rotary table and where it came from. longrope has two: a prefix of at most `boundary` tokens uses `table` for all
  * its positions, a longer one `long_table`. */
@@ -30,26 +53,97 @@ typedef struct RopeSpec {
     double theta, factor;
 } RopeSpec;
 
+/* A norm of queries, keys or values between the projection and the scores. */
+typedef enum HeadNormSpan {
+    SPAN_HEAD,       /* each head by itself, all with one weight [head_dim] */
+    SPAN_EVERY_HEAD, /* each head by itself, each with its own: weight [heads, head_dim] or [heads * head_dim] */
+    SPAN_ALL,        /* all heads as one vector: weight [heads * head_dim] */
+} HeadNormSpan;
+
+typedef struct HeadNormSpec {
+    NormSpec norm;
+    HeadNormSpan span;
+} HeadNormSpec;
+
+typedef enum GateKind {
+    GATE_NONE,
+    GATE_ELEMENT, /* one value per output of attention */
+    GATE_HEAD,    /* one value per head */
+} GateKind;
+
+/* Queries at position p are multiplied by 1 + beta * ln(1 + floor((p + offset) / length)). */
+typedef struct PositionScale {
+    double beta; /* 0: none */
+    int length, offset;
+} PositionScale;
+
 typedef struct AttentionSpec {
     int n_heads, n_kv_heads, head_dim;
-    int rope;    /* index into Blueprint.ropes */
-    int window;  /* a row at p sees p - window + 1 .. p; 0: all before it */
-    float scale; /* of the scores */
+    int v_dim;     /* dims of a value; 0: head_dim */
+    int rope;      /* index into Blueprint.ropes; NO_ROPE */
+    int window;    /* a row at p sees p - window + 1 .. p; 0: all before it */
+    int chunk;     /* a row at p sees from p - p % chunk on; 0: no such limit */
+    float scale;   /* of the scores */
+    float softcap; /* scores become cap * tanh(score / cap) */
+    float clip;    /* q, k and v are limited to -clip .. clip after their projections */
     LinearSpec q, k, v, o;
+    bool v_is_k; /* values are the keys as projected, before norm and rotation */
+    int donor;   /* when shared: the earlier layer whose keys and values are read; this layer stores none */
+    bool shared;
+    HeadNormSpec q_norm, k_norm, v_norm;
+    bool norm_after_rope; /* q_norm and k_norm act on rotated vectors */
+    PositionScale position_scale;
+    const char *sinks; /* tensor [n_heads]: one more logit per head, without a value */
+    LinearSpec gate;   /* from the mixer's input */
+    GateKind gate_kind;
+    Activation gate_act; /* ACT_SIGMOID */
+    NormSpec o_norm;     /* before the output projection, over all heads */
 } AttentionSpec;
 
-typedef struct GatedMlpSpec {
+enum { NO_ROPE = -1 };
+
+/* down(act(gate(x)) * up(x)), or down(act(up(x))) without a gate. */
+typedef struct MlpSpec {
     int width;
-    Activation activation; /* of the gate */
+    Activation activation;
     LinearSpec gate, up, down;
-} GatedMlpSpec;
+    float gate_limit; /* gate at most this, before the activation */
+    float act_limit;  /* act(gate) at most this */
+    float up_limit;   /* up within -limit .. limit */
+    float up_plus;    /* added to up, after its limit */
+    float gate_scale; /* of gate before the activation */
+    float out_scale;  /* of the result */
+    NormSpec inner;   /* before down, over the width */
+} MlpSpec;
+
+enum { EXPERT_FORMS = 4 };
+
+/* Routed experts: each row goes through the few that the router chooses for it. */
+typedef struct ExpertsSpec {
+    RouterRule rule; /* how many experts, how many are chosen, and how */
+    LinearSpec router;
+    const char *correction; /* tensor [experts] added to the scores for the choice alone */
+    /* Where the weights may be, ended by one without a name: bind_experts says how forms are told apart. */
+    LinearSpec gate[EXPERT_FORMS], up[EXPERT_FORMS], down[EXPERT_FORMS];
+    MlpSpec expert;         /* width, activation, limits of one; its names are not used */
+    bool weigh_inputs;      /* an expert's weight multiplies its input, not its output */
+    MlpSpec shared;         /* an expert for every row, added; width 0: none */
+    LinearSpec shared_gate; /* [1, hidden]: the shared one's output is multiplied by its sigmoid */
+    float routed_scale;     /* of the sum over chosen experts; 0: 1 */
+} ExpertsSpec;
 
 typedef struct LayerSpec {
-    const char *mixer_norm, *ffn_norm; /* before each; rms, weight [hidden] */
-    const Mechanism *mixer;
-    AttentionSpec attention; /* of mixer_attention */
-    const Mechanism *ffn;
-    GatedMlpSpec gated_mlp; /* of ffn_gated_mlp */
+    NormSpec mixer_norm, ffn_norm; /* before each */
+    NormSpec mixer_out, ffn_out;   /* after each, before it is added */
+    bool parallel; /* both halves read the layer's input (the mixer's norm where ffn_norm is none) and are added at once
+                    */
+    float residual_scale;   /* of each half's result; 0: 1 */
+    const Mechanism *mixer; /* NULL: none */
+    AttentionSpec attention;
+    const Mechanism *ffn; /* NULL: none */
+    MlpSpec mlp;          /* of ffn_mlp */
+    ExpertsSpec experts;  /* of ffn_experts */
+    const char *scalar;   /* tensor [1] that multiplies the layer's output */
 } LayerSpec;
 
 /* What config.json says about an output head that shares the embedding's weights. */
@@ -63,24 +157,33 @@ typedef struct Blueprint {
     int hidden, vocab, n_layers;
     int max_context;          /* positions that the config allows */
     const char *context_note; /* why no more than that, when there is more to say; else NULL */
-    float norm_eps;
     TieRule tie;
     LinearSpec embedding, head;
-    const char *final_norm;
-    LayerSpec *layers; /* [n_layers]; owned */
-    RopeSpec *ropes;   /* [n_ropes]; owned, with their tables */
+    float embedding_scale;       /* 0: 1 */
+    bool embedding_scale_stored; /* that scale is first rounded to bf16 where the embedding, or its scales, are bf16 */
+    LinearSpec positions;        /* a learned embedding per position, added; name NULL: none */
+    int n_positions;             /* its rows */
+    int position_offset;         /* row of position 0 */
+    NormSpec embedding_norm, final_norm;
+    float head_scale;    /* of the final norm's output; 0: 1 */
+    float logit_scale;   /* of the logits; 0: 1 */
+    float logit_softcap; /* after the scale */
+    LayerSpec *layers;   /* [n_layers]; owned */
+    RopeSpec *ropes;     /* [n_ropes]; owned, with their tables */
     int n_ropes;
 } Blueprint;
 
 /* A family: one page that knows one kind of config.json. */
 struct Family {
     const char *name;
-    const char *const *model_types;     /* model_type in config.json; NULL-terminated, like the others */
-    const char *const *irrelevant_keys; /* of config.json, known not to matter; dotted inside a section */
-    const char *const *skipped_tensors; /* name templates of tensors that the forward pass does not need */
+    const char *const *model_types; /* model_type in config.json; NULL-terminated, like the others */
+    const char *const
+        *irrelevant_keys; /* known not to matter; of config.json and of its text_config; dotted in a section */
+    const char *const *skipped_tensors; /* patterns (name_matches) of tensors that the forward pass does not need */
     /* Fills the blueprint from the config. Mistakes stick in the config (config_fail); false when there is one. On
      * failure the caller clears what was filled. */
     bool (*blueprint)(const Config *c, Blueprint *out);
+    const NameRoot *roots; /* NULL: the text model is at "model." */
 };
 
 /* The table of families, made by the Makefile from the files in families/. */
@@ -96,8 +199,8 @@ int blueprint_boundary(const Blueprint *b);
 /* The family of config.json's model_type; an error lists the supported families whose names are nearest. */
 const Family *family_find(const JsonValue *config, Error *err);
 
-/* Whole blueprint from the config, every key accounted for. */
-bool blueprint_read(const JsonValue *config, const Family *family, const char *const *ignore, int n_ignore,
-                    Blueprint *out, Error *err);
+/* Whole blueprint from the config, every key accounted for. `names` answers what the tensors say about the layout. */
+bool blueprint_read(const JsonValue *config, const Family *family, const Names *names, const char *const *ignore,
+                    int n_ignore, Blueprint *out, Error *err);
 
 #endif

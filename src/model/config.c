@@ -217,6 +217,15 @@ Config config_section(const Config *c, const char *key) {
     return section;
 }
 
+Config config_text(const Config *c) {
+    Config text = config_section(c, "text_config");
+    return text.object ? text : *c;
+}
+
+bool config_has_tensor(const Config *c, const char *name, int layer) {
+    return c->record->names && names_tensor(c->record->names, name, layer, -1, "");
+}
+
 const JsonValue *config_whole(const Config *c, const char *key) {
     return take(c, key);
 }
@@ -233,6 +242,13 @@ static bool ignored(const ConfigLists *lists, const char *key) {
     return false;
 }
 
+/* A text model means the same alone and as a section of a multimodal one. */
+static bool known_without_effect(const ConfigLists *lists, const char *name) {
+    static const char section[] = "text_config.";
+    const char *inside = strncmp(name, section, sizeof section - 1) == 0 ? name + sizeof section - 1 : name;
+    return listed(generic_keys, inside) || listed(lists->irrelevant, name) || listed(lists->irrelevant, inside);
+}
+
 /* Appends the keys nobody knows, dotted, to `unknown`. Only objects that were opened as sections are entered. */
 static void sweep(const ConfigRecord *r, const JsonValue *object, const char *path, const ConfigLists *lists,
                   Buffer *unknown, int *n) {
@@ -245,7 +261,7 @@ static void sweep(const ConfigRecord *r, const JsonValue *object, const char *pa
         if (use && use->section) {
             snprintf(inside, sizeof inside, "%s.", name);
             sweep(r, &m->value, inside, lists, unknown, n);
-        } else if (!use && !(*path == 0 && listed(generic_keys, m->key)) && !listed(lists->irrelevant, name)) {
+        } else if (!use && !known_without_effect(lists, name)) {
             buffer_printf(unknown, "%s%s", *n ? " " : "", name);
             ++*n;
         }

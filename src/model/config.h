@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "model/names.h"
 
 enum { CONFIG_MAX_SIZE = 1 << 28 }; /* no width, count or length in a config is larger */
 
@@ -17,7 +18,8 @@ typedef struct ConfigUse {
 } ConfigUse;
 
 typedef struct ConfigRecord {
-    ConfigUse *used; /* values that were read; owned */
+    const Names *names; /* of the checkpoint's tensors; NULL where only the config is read */
+    ConfigUse *used;    /* values that were read; owned */
     int n, capacity;
     bool failed;
     Error error; /* the first mistake */
@@ -32,6 +34,11 @@ typedef struct Config {
 
 void config_init(Config *c, ConfigRecord *record, const JsonValue *root);
 void config_clear(ConfigRecord *record);
+/* The section text_config of a multimodal model, or the config itself. */
+Config config_text(const Config *c);
+/* Whether the checkpoint has a tensor of this whole name (a template of names.h): what a config does not say about its
+ * layout. */
+bool config_has_tensor(const Config *c, const char *name, int layer);
 
 /* A null value counts as absent, here and everywhere below. Does not record the key. */
 bool config_has(const Config *c, const char *key);
@@ -59,7 +66,7 @@ bool config_ok(const Config *c);
  * (NULL-terminated). */
 typedef struct ConfigLists {
     const char *family;            /* for the message */
-    const char *const *irrelevant; /* the family's; NULL: none */
+    const char *const *irrelevant; /* the family's; NULL: none; they hold within text_config as well */
     const char *const *ignore;     /* --ignore-config, dotted for a section's key */
     int n_ignore;
 } ConfigLists;

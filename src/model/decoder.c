@@ -9,128 +9,179 @@
 
 enum { EMBED_ROWS = 16, FINITE_ROWS = 4 };
 
-float *step_floats(Step *s, int rows, int cols) {
-    return arena_array(s->arena, (size_t)rows * (size_t)cols, sizeof(float));
-}
-
-void step_tap(const Step *s, int layer, const char *operation, const float *values, int cols) {
-    if (!s->tap) return;
-    const LayerSpec *spec = layer < 0 ? NULL : &s->blueprint->layers[layer];
-    s->tap(s->tap_context, layer, spec ? spec->mixer->kind(spec) : "", operation, values, s->n, cols);
-}
-
-/* ---- faults ---- */
-
-void step_fail(Step *s, int row, int layer, const char *operation) {
-    size_t hidden = (size_t)s->blueprint->hidden;
-    for (int r = row; r < s->n && s->rows[r].state == s->rows[row].state; r++) {
-        if (s->faults[r].failed) continue;
-        s->faults[r] = (RowFault){true, layer, operation};
-        s->n_failed++;
-        memset(s->hidden + (size_t)r * hidden, 0, hidden * sizeof(float));
-    }
-}
-
-void step_zero_failed(const Step *s, float *x, int cols) {
-    for (int r = 0; r < s->n && s->n_failed; r++)
-        if (s->faults[r].failed) memset(x + (size_t)r * (size_t)cols, 0, (size_t)cols * sizeof *x);
-}
-
-bool step_linear(Step *s, const LinearJob *jobs, int n_jobs, const float *x, int cols, int layer,
-                 const char *operation) {
-    Activations *a = activations_new(s->arena, x, s->n, cols, s->numeric->activation_bits);
-    if (!a || !linear_apply(jobs, n_jobs, a, s->pool, s->arena)) return false;
-    if (activations_first_bad(a) >= 0)
-        for (int r = 0; r < s->n; r++)
-            if (activations_bad(a, r)) step_fail(s, r, layer, operation);
-    for (int j = 0; j < n_jobs; j++) step_zero_failed(s, jobs[j].y, linear_rows(jobs[j].w));
-    return true;
-}
-
 /* ---- embedding ---- */
 
+static void add_position(const Step *s, int row, float *out, float *scratch) {
+    int hidden = s->blueprint->hidden;
+    linear_row(s->weights->positions, s->positions[row] + s->blueprint->position_offset, scratch);
+    for (int i = 0; i < hidden; i++) out[i] += scratch[i];
+}
+
+typedef struct EmbedJob {
+    const Step *step;
+    float *scratch; /* [threads][hidden] */
+} EmbedJob;
+
 static void embed_task(void *context, int task, int thread) {
-    const Step *s = context;
+    const EmbedJob *job = context;
+    const Step *s = job->step;
     size_t hidden = (size_t)s->blueprint->hidden;
-    (void)thread;
     for (int r = task * EMBED_ROWS; r < (task + 1) * EMBED_ROWS && r < s->n; r++) {
         float *out = s->hidden + (size_t)r * hidden;
         if (s->rows[r].embedding)
             memcpy(out, s->rows[r].embedding, hidden * sizeof *out);
         else
             linear_row(s->weights->embedding, s->rows[r].token, out);
+        float scale = s->weights->embedding_scale;
+        for (size_t i = 0; i < hidden && scale != 1 && !s->rows[r].embedding; i++) out[i] *= scale;
+        if (s->weights->positions) add_position(s, r, out, job->scratch + (size_t)thread * hidden);
     }
 }
 
-static void embed(Step *s) {
-    pool_run(s->pool, embed_task, s, (s->n + EMBED_ROWS - 1) / EMBED_ROWS);
-    step_tap(s, -1, "embedding", s->hidden, s->blueprint->hidden);
+/* A row given as an embedding is taken as it is: its scale is the giver's affair. */
+static bool embed(Step *s) {
+    const Blueprint *b = s->blueprint;
+    EmbedJob job = {s, step_floats(s, pool_threads(s->pool), b->hidden)};
+    if (!job.scratch) return false;
+    pool_run(s->pool, embed_task, &job, (s->n + EMBED_ROWS - 1) / EMBED_ROWS);
+    step_norm(s, &b->embedding_norm, &s->weights->embedding_norm, s->hidden, s->hidden, s->n, b->hidden);
+    step_tap(s, -1, "embedding", s->hidden, b->hidden);
+    return true;
 }
 
 /* ---- layers ---- */
 
-static void mixer_norm(Step *s, int layer, float *x) {
-    const Blueprint *b = s->blueprint;
-    ops_rms_norm(s->pool, s->hidden, s->weights->layers[layer].mixer_norm, b->norm_eps, x, s->n, b->hidden);
-    step_tap(s, layer, "mixer norm", x, b->hidden);
+/* Two scratch rows of the hidden width; which one holds what changes as a layer goes on. */
+typedef struct Scratch {
+    float *x, *y, *z;
+} Scratch;
+
+/* What the mixer reads: the hidden row, normed into `to` where the layer norms first. */
+static const float *mixer_input(Step *s, int layer, float *to) {
+    const LayerSpec *spec = &s->blueprint->layers[layer];
+    if (spec->mixer_norm.kind == NORM_NONE) return s->hidden;
+    step_norm(s, &spec->mixer_norm, &s->weights->layers[layer].mixer_norm, s->hidden, to, s->n, s->blueprint->hidden);
+    step_tap(s, layer, "mixer norm", to, s->blueprint->hidden);
+    return to;
 }
 
-/* A layer after its mixer: add, norm, feed forward, add. x is scratch; y holds the mixer's output and is scratch then.
- */
-static bool layer_finish(Step *s, int layer, float *x, float *y) {
-    const Blueprint *b = s->blueprint;
+/* One half's result, normed and scaled as the layer says, in place. */
+static void finish_half(Step *s, int layer, const NormSpec *spec, const Norm *norm, float *y) {
+    float scale = s->blueprint->layers[layer].residual_scale;
+    step_norm(s, spec, norm, y, y, s->n, s->blueprint->hidden);
+    if (scale != 0 && scale != 1) ops_scale(s->pool, y, scale, y, s->n, s->blueprint->hidden);
+}
+
+static const float *ffn_input(Step *s, int layer, const float *fallback, float *to) {
+    const LayerSpec *spec = &s->blueprint->layers[layer];
+    if (spec->ffn_norm.kind == NORM_NONE) return fallback;
+    step_norm(s, &spec->ffn_norm, &s->weights->layers[layer].ffn_norm, s->hidden, to, s->n, s->blueprint->hidden);
+    step_tap(s, layer, "ffn norm", to, s->blueprint->hidden);
+    return to;
+}
+
+/* Adds the mixer's output y to the hidden rows and norms them for the feed-forward: the usual pair in one pass. */
+static const float *add_mixer(Step *s, int layer, Scratch *t) {
+    const LayerSpec *spec = &s->blueprint->layers[layer];
     const LayerWeights *w = &s->weights->layers[layer];
-    ops_add_rms_norm(s->pool, s->hidden, y, s->hidden, w->ffn_norm, b->norm_eps, x, s->n, b->hidden);
-    step_tap(s, layer, "ffn norm", x, b->hidden);
-    if (!b->layers[layer].ffn->run(s, layer, x, y)) return false;
-    ops_add(s->pool, s->hidden, y, s->hidden, s->n, b->hidden);
-    step_tap(s, layer, "residual", s->hidden, b->hidden);
+    int hidden = s->blueprint->hidden;
+    finish_half(s, layer, &spec->mixer_out, &w->mixer_out, t->y);
+    if (spec->ffn_norm.kind != NORM_RMS) {
+        ops_add(s->pool, s->hidden, t->y, s->hidden, s->n, hidden);
+        return ffn_input(s, layer, s->hidden, t->x);
+    }
+    ops_add_rms_norm(s->pool, s->hidden, t->y, s->hidden, w->ffn_norm.weight, spec->ffn_norm.eps, t->x, s->n, hidden);
+    step_tap(s, layer, "ffn norm", t->x, hidden);
+    return t->x;
+}
+
+/* After the halves: what multiplies the layer's output. */
+static void scale_layer(Step *s, int layer) {
+    const float *scalar = s->weights->layers[layer].scalar;
+    if (scalar) ops_scale(s->pool, s->hidden, *scalar, s->hidden, s->n, s->blueprint->hidden);
+    step_tap(s, layer, "residual", s->hidden, s->blueprint->hidden);
+}
+
+/* Mixer and feed-forward side by side. in: what the mixer read. */
+static bool finish_parallel(Step *s, int layer, const float *in, Scratch *t) {
+    const LayerSpec *spec = &s->blueprint->layers[layer];
+    const LayerWeights *w = &s->weights->layers[layer];
+    int hidden = s->blueprint->hidden;
+    finish_half(s, layer, &spec->mixer_out, &w->mixer_out, t->y);
+    if (!spec->ffn->run(s, layer, ffn_input(s, layer, in, t->x), t->z)) return false;
+    finish_half(s, layer, &spec->ffn_out, &w->ffn_out, t->z);
+    ops_add(s->pool, t->y, t->z, t->y, s->n, hidden);
+    ops_add(s->pool, s->hidden, t->y, s->hidden, s->n, hidden);
+    scale_layer(s, layer);
     return true;
 }
 
-static bool layer_forward(Step *s, int layer, float *x, float *y) {
-    mixer_norm(s, layer, x);
-    return s->blueprint->layers[layer].mixer->run(s, layer, x, y) && layer_finish(s, layer, x, y);
+/* A layer after its mixer, whose output is in y; `in` is what the mixer read. */
+static bool layer_finish(Step *s, int layer, const float *in, Scratch *t) {
+    const LayerSpec *spec = &s->blueprint->layers[layer];
+    const LayerWeights *w = &s->weights->layers[layer];
+    if (spec->parallel) return finish_parallel(s, layer, in, t);
+    const float *x = spec->mixer ? (spec->ffn ? add_mixer(s, layer, t) : NULL) : ffn_input(s, layer, s->hidden, t->x);
+    if (spec->ffn) {
+        if (!spec->ffn->run(s, layer, x, t->y)) return false;
+        finish_half(s, layer, &spec->ffn_out, &w->ffn_out, t->y);
+    } else if (spec->mixer) {
+        finish_half(s, layer, &spec->mixer_out, &w->mixer_out, t->y);
+    }
+    if (spec->mixer || spec->ffn) ops_add(s->pool, s->hidden, t->y, s->hidden, s->n, s->blueprint->hidden);
+    scale_layer(s, layer);
+    return true;
 }
 
-/* ---- the last layer, when some rows want no logits ---- */
+static bool layer_forward(Step *s, int layer, Scratch *t) {
+    const Mechanism *mixer = s->blueprint->layers[layer].mixer;
+    if (!mixer) return layer_finish(s, layer, NULL, t);
+    const float *in = mixer_input(s, layer, t->x);
+    return mixer->run(s, layer, in, t->y) && layer_finish(s, layer, in, t);
+}
+
+/* ---- rows that want no logits leave once nothing reads them any more ---- */
 
 static void keep_rows(float *x, const int *from, int n, int cols) {
     for (int i = 0; i < n; i++) /* from[i] >= i: nothing is overwritten before it is moved */
         memmove(x + (size_t)i * (size_t)cols, x + (size_t)from[i] * (size_t)cols, (size_t)cols * sizeof *x);
 }
 
-/* The step shrinks to the n rows that want logits; from[i] is where row i was. x [n][hidden] shrinks with it. */
-static bool keep_wanted(Step *s, const int *from, int n, float *x) {
+/* The step shrinks to the n rows that want logits; from[i] is where row i was. */
+static bool keep_wanted(Step *s, const int *from, int n) {
     const Blueprint *b = s->blueprint;
     Row *rows = arena_array(s->arena, (size_t)n, sizeof *rows);
     RowFault *faults = arena_array(s->arena, (size_t)n, sizeof *faults);
-    if (!rows || !faults) return false;
+    int *positions = arena_array(s->arena, (size_t)n, sizeof *positions);
+    if (!rows || !faults || !positions) return false;
     s->n_failed = 0;
     for (int i = 0; i < n; i++) {
         rows[i] = s->rows[from[i]];
         faults[i] = s->faults[from[i]];
+        positions[i] = s->positions[from[i]];
         s->n_failed += faults[i].failed;
     }
-    keep_rows(s->hidden, from, n, b->hidden);
-    keep_rows(x, from, n, b->hidden);
+    for (int i = 0; i < s->n_kept; i++) keep_rows(s->kept[i].values, from, n, s->kept[i].cols);
     for (int i = 0; i < b->n_ropes; i++) {
         keep_rows(s->angles[i].cos, from, n, b->ropes[i].table.dims / 2);
         keep_rows(s->angles[i].sin, from, n, b->ropes[i].table.dims / 2);
     }
     s->rows = rows;
     s->faults = faults;
+    s->positions = positions;
     s->n = n;
     return true;
 }
 
-/* A row that wants no logits is done when its sequence's later rows can see it. */
-static bool last_layer_forward(Step *s, int layer, const int *from, int n_wanted, float *x, float *y) {
+/* The last layer that leaves something in a state: a row that wants no logits is done when that is there. */
+static bool storing_layer_forward(Step *s, int layer, const int *from, int n_wanted, Scratch *t) {
     const Mechanism *mixer = s->blueprint->layers[layer].mixer;
-    mixer_norm(s, layer, x);
-    if (!mixer->store(s, layer, x)) return false;
+    const float *in = mixer_input(s, layer, t->x);
+    if (!mixer->store(s, layer, in)) return false;
     if (n_wanted == 0) return true;
-    return keep_wanted(s, from, n_wanted, x) && mixer->read(s, layer, x, y) && layer_finish(s, layer, x, y);
+    if (!keep_wanted(s, from, n_wanted)) return false;
+    in = mixer_input(s, layer, t->x); /* of the rows that stay */
+    return mixer->read(s, layer, in, t->y) && layer_finish(s, layer, in, t);
 }
 
 /* Faults of the rows that were kept, back among all; the rows after them of the same sequence fail with them. */
@@ -170,15 +221,25 @@ static bool check_logits(Step *s, float *logits) {
     return true;
 }
 
+/* Scale and soft cap of the logits. */
+static void shape_logits(Step *s, float *logits) {
+    const Blueprint *b = s->blueprint;
+    if (b->logit_scale != 0 && b->logit_scale != 1) ops_scale(s->pool, logits, b->logit_scale, logits, s->n, b->vocab);
+    if (b->logit_softcap != 0) ops_softcap(s->pool, logits, b->logit_softcap, logits, s->n, b->vocab);
+}
+
 /* All rows of the step want logits here. */
 static bool head_forward(Step *s, float *x, const float **out) {
     const Blueprint *b = s->blueprint;
     float *logits = step_floats(s, s->n, b->vocab);
     LinearJob job = {s->weights->head, logits};
     if (!logits) return false;
-    ops_rms_norm(s->pool, s->hidden, s->weights->final_norm, b->norm_eps, x, s->n, b->hidden);
+    step_norm(s, &b->final_norm, &s->weights->final_norm, s->hidden, x, s->n, b->hidden);
+    if (b->head_scale != 0 && b->head_scale != 1) ops_scale(s->pool, x, b->head_scale, x, s->n, b->hidden);
     step_tap(s, -1, "final norm", x, b->hidden);
-    if (!step_linear(s, &job, 1, x, b->hidden, -1, "logits") || !check_logits(s, logits)) return false;
+    if (!step_linear(s, &job, 1, x, b->hidden, -1, "logits")) return false;
+    shape_logits(s, logits);
+    if (!check_logits(s, logits)) return false;
     step_tap(s, -1, "logits", logits, b->vocab);
     *out = logits;
     return true;
@@ -213,11 +274,27 @@ static bool make_angles(Step *s) {
     return angles != NULL;
 }
 
-static bool layers_forward(Step *s, int end, float *x, float *y) {
-    for (int i = 0; i < end; i++) {
+static bool keeps_state(const LayerSpec *spec) {
+    LayerShape shape = {0};
+    if (spec->mixer && spec->mixer->state) spec->mixer->state(spec, KV_F32, &shape);
+    return shape.kv.heads > 0;
+}
+
+/* The last layer that leaves something in the sequences' states; -1: none does. */
+static int last_storing_layer(const Blueprint *b) {
+    int last = b->n_layers - 1;
+    while (last >= 0 && !keeps_state(&b->layers[last])) last--;
+    return last;
+}
+
+static bool layers_forward(Step *s, const int *from, int n_wanted, Scratch *t) {
+    const Blueprint *b = s->blueprint;
+    int leave = n_wanted < s->n ? last_storing_layer(b) : b->n_layers; /* where the others leave */
+    for (int i = 0; i < b->n_layers; i++) {
         ArenaMark mark = arena_mark(s->arena);
-        if (!layer_forward(s, i, x, y)) return false;
-        arena_rewind(s->arena, mark);
+        if (!(i == leave ? storing_layer_forward(s, i, from, n_wanted, t) : layer_forward(s, i, t))) return false;
+        if (i == leave && n_wanted == 0) return true;
+        if (i != leave) arena_rewind(s->arena, mark); /* the rows that stay live on */
     }
     return true;
 }
@@ -226,19 +303,16 @@ bool decoder_run(Step *s, const float **logits) {
     const Blueprint *b = s->blueprint;
     const Step all = *s;
     int n_wanted = 0, *from = arena_array(s->arena, (size_t)s->n, sizeof *from);
-    s->hidden = step_floats(s, s->n, b->hidden);
-    float *x = step_floats(s, s->n, b->hidden), *y = step_floats(s, s->n, b->hidden);
-    if (!from || !s->hidden || !x || !y || !make_angles(s)) return false;
+    s->hidden = step_keep(s, b->hidden);
+    Scratch t = {step_floats(s, s->n, b->hidden), step_floats(s, s->n, b->hidden), step_floats(s, s->n, b->hidden)};
+    if (!from || !s->hidden || !t.x || !t.y || !t.z || !make_angles(s)) return false;
     for (int r = 0; r < s->n; r++)
         if (s->rows[r].wants_logits) from[n_wanted++] = r;
+    bool some = n_wanted < all.n;
 
-    embed(s);
-    int last = b->n_layers - 1;
-    bool some = n_wanted < s->n;
-    if (!layers_forward(s, some ? last : last + 1, x, y)) return false;
-    if (some && !last_layer_forward(s, last, from, n_wanted, x, y)) return false;
+    if (!embed(s) || !layers_forward(s, from, n_wanted, &t)) return false;
     *logits = NULL;
-    if (n_wanted > 0 && !head_forward(s, x, logits)) return false;
+    if (n_wanted > 0 && !head_forward(s, t.x, logits)) return false;
     if (some && n_wanted > 0) return_faults(s, from, &all);
     return true;
 }

@@ -16,9 +16,10 @@ static void describe_bytes(double bytes, Buffer *out) {
 
 /* The text of one layer, the key by which equal layers are grouped. */
 static void layer_text(const LayerSpec *spec, Buffer *out) {
-    spec->mixer->describe(spec, out);
-    buffer_text(out, "; ");
-    spec->ffn->describe(spec, out);
+    if (spec->mixer) spec->mixer->describe(spec, out);
+    if (spec->mixer && spec->ffn) buffer_text(out, spec->parallel ? "; in parallel " : "; ");
+    if (spec->ffn) spec->ffn->describe(spec, out);
+    if (!spec->mixer && !spec->ffn) buffer_text(out, "nothing");
 }
 
 static bool layers_equal(const Blueprint *b, int i, int j) {
@@ -101,8 +102,9 @@ static double cache_bytes(const StateShape *shape, int context) {
     double bytes = 0;
     for (int i = 0; i < shape->n_layers; i++) {
         const LayerShape *l = &shape->layers[i];
-        int pages = (context + KV_PAGE - 1) / KV_PAGE, most = (l->window + KV_PAGE - 1) / KV_PAGE + 1;
-        if (l->window && pages > most) pages = most;
+        int seen = l->window ? l->window : l->chunk; /* the most that a row sees */
+        int pages = (context + KV_PAGE - 1) / KV_PAGE, most = (seen + KV_PAGE - 1) / KV_PAGE + 1;
+        if (seen && pages > most) pages = most;
         bytes += (double)pages * (double)kv_page_bytes(&l->kv);
     }
     return bytes;
@@ -123,8 +125,9 @@ void describe_model(const DescribeInput *in, Buffer *out) {
     const Blueprint *b = in->blueprint;
     double weights = weight_bytes(in->weights), cache = cache_bytes(in->state_shape, in->context);
     buffer_printf(out, "family: %s\n", in->family->name);
-    buffer_printf(out, "blueprint: %d layers, hidden %d, vocabulary %d, context %d, rms norm eps %g\n", b->n_layers,
-                  b->hidden, b->vocab, b->max_context, (double)b->norm_eps);
+    buffer_printf(out, "blueprint: %d layers, hidden %d, vocabulary %d, context %d, %s norm eps %g\n", b->n_layers,
+                  b->hidden, b->vocab, b->max_context, b->final_norm.kind == NORM_LAYER ? "layer" : "rms",
+                  (double)b->final_norm.eps);
     describe_layers(b, out);
     describe_ropes(b, out);
     if (b->context_note) buffer_printf(out, "  context: no more, because %s\n", b->context_note);

@@ -12,17 +12,24 @@ struct Mechanism {
     bool (*bind)(Binder *b, const LayerSpec *spec, int layer, LayerWeights *out);
     /* x, out [rows][hidden]. Rows that fail are marked (step_fail) and their outputs zeroed. False: out of memory. */
     bool (*run)(Step *s, int layer, const float *x, float *out);
-    /* A mixer's run in two halves, for the last layer of a prompt, where most rows are done once later rows can see
-     * them: what a row leaves in its sequence's state, and what it reads there. NULL for a feed-forward. */
+
+    /* The rest is a mixer's; NULL for a feed-forward. */
+
+    /* A mixer's run in two halves, for the last layer of a prompt that keeps a state, where most rows are done once
+     * later rows can see them: what a row leaves in its sequence's state, and what it reads there. A mixer that leaves
+     * nothing (keys and values of another layer) has no store. */
     bool (*store)(Step *s, int layer, const float *x);
     bool (*read)(Step *s, int layer, const float *x, float *out);
-    /* What kind of layer this is, for reports: "full", "sliding". NULL for a feed-forward. */
+    /* What a sequence keeps for this layer; `out` is zeroed before. */
+    void (*state)(const LayerSpec *spec, KvFormat kv, LayerShape *out);
+    /* What kind of layer this is, for reports: "full", "sliding". */
     const char *(*kind)(const LayerSpec *spec);
+
     /* One line for inspect, without newline; equal layers are grouped by it. */
     void (*describe)(const LayerSpec *spec, Buffer *out);
 };
 
 extern const Mechanism mixer_attention;
-extern const Mechanism ffn_gated_mlp;
+extern const Mechanism ffn_mlp;
 
 #endif

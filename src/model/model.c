@@ -9,7 +9,7 @@
 #include <string.h>
 
 struct Model {
-    const Checkpoint *checkpoint;
+    Names names;
     const Family *family;
     Blueprint blueprint;
     Weights weights;
@@ -46,8 +46,8 @@ static bool make_state_shape(Model *m, Error *err) {
     m->layer_shapes = mem_zeroed((size_t)n, sizeof *m->layer_shapes);
     if (!m->layer_shapes) return error_memory(err, "the layers");
     for (int i = 0; i < n; i++) {
-        const AttentionSpec *a = &m->blueprint.layers[i].attention;
-        m->layer_shapes[i] = (LayerShape){{m->numeric.kv, a->n_kv_heads, a->head_dim, a->head_dim}, a->window};
+        const LayerSpec *spec = &m->blueprint.layers[i];
+        if (spec->mixer && spec->mixer->state) spec->mixer->state(spec, m->numeric.kv, &m->layer_shapes[i]);
     }
     m->state_shape = (StateShape){n, m->layer_shapes};
     return true;
@@ -71,6 +71,11 @@ static size_t count_step_bytes(const Weights *w) {
     return bytes;
 }
 
+static bool find_names(Model *m, const Checkpoint *checkpoint) {
+    m->names = names_find_root(checkpoint, m->family->roots);
+    return true;
+}
+
 Model *model_load(const Checkpoint *checkpoint, const ModelOptions *o, Pool *pool, Error *err) {
     const JsonValue *config = checkpoint_config(checkpoint);
     Model *m = mem_zeroed(1, sizeof *m);
@@ -78,15 +83,14 @@ Model *model_load(const Checkpoint *checkpoint, const ModelOptions *o, Pool *poo
         error_memory(err, "a model");
         return NULL;
     }
-    m->checkpoint = checkpoint;
     m->numeric = o->numeric;
     m->pool = pool;
     arena_init(&m->arena);
     m->empty = arena_mark(&m->arena);
-    bool ok = (m->family = family_find(config, err)) != NULL && keep_ignored(m, o, err) &&
-              blueprint_read(config, m->family, o->ignore_config, o->n_ignore_config, &m->blueprint, err) &&
+    bool ok = (m->family = family_find(config, err)) != NULL && find_names(m, checkpoint) && keep_ignored(m, o, err) &&
+              blueprint_read(config, m->family, &m->names, o->ignore_config, o->n_ignore_config, &m->blueprint, err) &&
               set_context(m, o->context, err) && make_state_shape(m, err) &&
-              weights_bind(checkpoint, &m->blueprint, m->family, pool, &m->weights, err);
+              weights_bind(&m->names, &m->blueprint, m->family, pool, &m->weights, err);
     if (!ok) {
         model_free(m);
         return NULL;

@@ -9,6 +9,13 @@ typedef struct RopeAngles {
     float *cos, *sin; /* [rows][dims / 2] */
 } RopeAngles;
 
+enum { STEP_BUFFERS = 64 };
+
+typedef struct StepBuffer {
+    float *values;
+    int cols;
+} StepBuffer;
+
 typedef struct Step {
     const Blueprint *blueprint;
     const Weights *weights;
@@ -21,13 +28,21 @@ typedef struct Step {
     const RopeAngles *angles; /* [blueprint->n_ropes] */
     RowFault *faults;         /* [n] */
     int n_failed;
-    float *hidden; /* [n][hidden], the residual stream */
+    float *hidden;                 /* [n][hidden], the residual stream */
+    StepBuffer kept[STEP_BUFFERS]; /* row by row values that outlive a layer, hidden among them */
+    int n_kept;
     ModelTap *tap;
     void *tap_context;
 } Step;
 
 /* Scratch that dies with the layer; NULL when out of memory. */
 float *step_floats(Step *s, int rows, int cols);
+
+/* The same, but it lives to the end of the step, and shrinks with it when rows that want no logits leave. */
+float *step_keep(Step *s, int cols);
+
+/* x normed into y [rows][cols]; rows is n, or n times the heads. y may be x. */
+void step_norm(const Step *s, const NormSpec *spec, const Norm *norm, const float *x, float *y, int rows, int cols);
 
 /* Marks row r, and the rows after it of the same sequence, which would see it. Their hidden rows become zero, so that
  * nothing spreads. The first fault of a row stays. */
@@ -39,6 +54,10 @@ void step_zero_failed(const Step *s, float *x, int cols);
  * zero. False: out of memory. */
 bool step_linear(Step *s, const LinearJob *jobs, int n_jobs, const float *x, int cols, int layer,
                  const char *operation);
+
+/* Writes keys k [n][k_width] and values v [n][v_width] of all rows where the states keep them for this layer; rows with
+ * a value that is not finite fail. False: out of memory. */
+bool step_store(Step *s, int layer, const float *k, int k_width, const float *v, int v_width);
 
 /* Shows values [n][cols] to the tap, if there is one. */
 void step_tap(const Step *s, int layer, const char *operation, const float *values, int cols);

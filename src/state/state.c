@@ -89,6 +89,7 @@ static void layer_shrink(State *s, Layer *l, int end_page) {
 bool state_reserve(State *s, int end, Error *err) {
     int end_page = (end + KV_PAGE - 1) / KV_PAGE, old_page = (s->length + KV_PAGE - 1) / KV_PAGE;
     for (int i = 0; i < s->shape->n_layers; i++) {
+        if (s->shape->layers[i].kv.heads == 0) continue;
         if (layer_reserve(s, &s->layers[i], end_page)) continue;
         for (int j = 0; j <= i; j++) layer_shrink(s, &s->layers[j], old_page);
         return error_memory(err, "keys and values: lower --ctx or the number of sequences");
@@ -105,14 +106,16 @@ void state_set_length(State *s, int n) {
 }
 
 /* The first position that a row at n sees. */
-static int first_visible(int window, int n) {
-    return window > 0 && n - window + 1 > 0 ? n - window + 1 : 0;
+static int first_visible(const LayerShape *l, int n) {
+    int window = l->window > 0 && n - l->window + 1 > 0 ? n - l->window + 1 : 0;
+    int chunk = l->chunk > 0 ? n - n % l->chunk : 0;
+    return window > chunk ? window : chunk;
 }
 
 bool state_cut(State *s, int n) {
     if (n > s->length) return false;
     for (int i = 0; i < s->shape->n_layers; i++)
-        if (first_visible(s->shape->layers[i].window, n) / KV_PAGE < s->layers[i].first) return false;
+        if (first_visible(&s->shape->layers[i], n) / KV_PAGE < s->layers[i].first) return false;
     for (int i = 0; i < s->shape->n_layers; i++) layer_shrink(s, &s->layers[i], (n + KV_PAGE - 1) / KV_PAGE);
     s->length = n;
     return true;
@@ -140,7 +143,7 @@ void state_restart(State *s, int side) {
 void state_trim(State *s, int n) {
     for (int i = 0; i < s->shape->n_layers; i++) {
         Layer *l = &s->layers[i];
-        int keep = first_visible(s->shape->layers[i].window, n) / KV_PAGE;
+        int keep = first_visible(&s->shape->layers[i], n) / KV_PAGE;
         for (; l->first < keep && l->first < l->end; l->first++) {
             if (l->spare) {
                 mem_free(l->spare);

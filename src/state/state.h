@@ -6,8 +6,9 @@
 #include "math/attend.h"
 
 typedef struct LayerShape {
-    KvShape kv;
+    KvShape kv; /* heads 0: the layer keeps no keys and values */
     int window; /* 0: all positions; W: a row at p sees p-W+1 .. p */
+    int chunk;  /* 0: no limit; C: a row at p sees from p - p % C on */
 } LayerShape;
 
 typedef struct StateShape {

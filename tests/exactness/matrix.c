@@ -61,7 +61,8 @@ static void no_byte_differs_past_blocks_pages_and_windows(void **state) {
     test_folder_remove(&folder);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    golden_choose(argc, argv);
     const struct CMUnitTest tests[] = {cmocka_unit_test(no_byte_differs_in_any_way_of_running),
                                        cmocka_unit_test(no_byte_differs_past_blocks_pages_and_windows)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -79,7 +79,8 @@ static void every_golden_is_within_its_tolerance(void **state) {
     }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    golden_choose(argc, argv);
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_golden_is_within_its_tolerance)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

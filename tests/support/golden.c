@@ -28,10 +28,37 @@ static int list_layout(const char *layout, char folders[GOLDEN_MAX][256], int n)
     return n;
 }
 
+static char **chosen;
+static int n_chosen;
+
+void golden_choose(int argc, char **argv) {
+    chosen = argv + 1;
+    n_chosen = argc - 1;
+}
+
+static bool ends_in(const char *path, const char *word) {
+    size_t n = strlen(path), m = strlen(word);
+    return m <= n && strcmp(path + n - m, word) == 0;
+}
+
+static int choose(char folders[GOLDEN_MAX][256], int n) {
+    int kept = 0;
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n_chosen; j++)
+            if (ends_in(folders[i], chosen[j])) {
+                memmove(folders[kept++], folders[i], 256);
+                break;
+            }
+    for (int j = 0; j < n_chosen && kept < GOLDEN_MAX; j++)
+        if (chosen[j][0] == '/') snprintf(folders[kept++], 256, "%s", chosen[j]);
+    return kept;
+}
+
 int golden_list(char folders[GOLDEN_MAX][256]) {
     int n = list_layout("mlx", folders, 0);
     n = list_layout("hf", folders, n);
     n = list_layout("mlx-quant", folders, n);
+    if (n_chosen > 0) n = choose(folders, n);
     if (n == 0) fail_msg("no goldens: run the tests from the root of the source tree");
     qsort(folders, (size_t)n, sizeof folders[0], compare_names);
     return n;

@@ -16,8 +16,11 @@ typedef struct Golden {
     Pool *pool;
 } Golden;
 
-/* Folders of all goldens, sorted; the number of them. Ends the test when there are none. */
+/* Folders of all goldens, sorted; the number of them. Ends the test when there are none. After golden_choose with
+ * words, those whose path ends in one of them; a word that is the path of a folder elsewhere is taken as it is. */
 int golden_list(char folders[GOLDEN_MAX][256]);
+/* For main: the program's arguments choose goldens. */
+void golden_choose(int argc, char **argv);
 /* Opens one with its model. Ends the test with the reason when it cannot. */
 void golden_open(Golden *g, const char *folder, KvFormat kv, int threads);
 void golden_close(Golden *g);

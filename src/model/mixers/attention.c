@@ -1,142 +1,251 @@
-/* Attention: softmax(q k^T scale) v over the positions a row sees, with grouped key-value heads, rotary positions and
- * an optional window. Keys and values of all rows are written before any row attends, so that a row of a prefill chunk
- * finds those of the rows before it where it would find them after a step of its own. */
+/* Attention: softmax(q k^T scale) v over the positions a row sees, with grouped key-value heads, and around it whatever
+ * its spec names: norms, rotary positions, a window or chunk, sinks, a soft cap, an output gate. Keys and values of all
+ * rows are written before any row attends, so that a row of a prefill chunk finds those of the rows before it where it
+ * would find them after a step of its own. */
+#include "math/rope.h"
 #include "model/mechanism.h"
 
-#include <stdio.h>
+#include <math.h>
+#include <string.h>
 
-enum { WRITE_ROWS = 8, MAX_HEAD_DIM = 1024 /* of math/attend.c */ };
+enum { MAX_HEAD_DIM = 1024 /* of math/attend.c */ };
 
-static bool attention_bind(Binder *b, const LayerSpec *spec, int layer, LayerWeights *out) {
-    const AttentionSpec *a = &spec->attention;
-    int64_t hidden = bind_hidden(b), q = (int64_t)a->n_heads * a->head_dim, kv = (int64_t)a->n_kv_heads * a->head_dim;
-    if (a->n_heads % a->n_kv_heads)
+static int value_dim(const AttentionSpec *a) {
+    return a->v_dim ? a->v_dim : a->head_dim;
+}
+
+/* ---- binding ---- */
+
+static bool check_spec(Binder *b, const AttentionSpec *a) {
+    if (a->n_heads < 1 || a->n_kv_heads < 1 || a->n_heads % a->n_kv_heads)
         return bind_fail(b, "config.json: %d attention heads do not divide over %d key-value heads", a->n_heads,
                          a->n_kv_heads);
-    if (q > CONFIG_MAX_SIZE || a->head_dim > MAX_HEAD_DIM)
+    if (a->head_dim > MAX_HEAD_DIM || value_dim(a) > MAX_HEAD_DIM ||
+        (int64_t)a->n_heads * a->head_dim > CONFIG_MAX_SIZE || (int64_t)a->n_heads * value_dim(a) > CONFIG_MAX_SIZE)
         return bind_fail(b, "config.json: %d heads of %d dims are more than any model has", a->n_heads, a->head_dim);
-    return bind_linear(b, a->q, layer, q, hidden, &out->q) && bind_linear(b, a->k, layer, kv, hidden, &out->k) &&
-           bind_linear(b, a->v, layer, kv, hidden, &out->v) && bind_linear(b, a->o, layer, hidden, q, &out->o);
-}
-
-typedef struct WriteJob {
-    const Step *step;
-    const float *k, *v;
-    int layer, width;
-    bool *bad; /* [rows] */
-} WriteJob;
-
-static void write_task(void *context, int task, int thread) {
-    const WriteJob *job = context;
-    const Step *s = job->step;
-    (void)thread;
-    for (int r = task * WRITE_ROWS; r < (task + 1) * WRITE_ROWS && r < s->n; r++) {
-        size_t at = (size_t)r * (size_t)job->width;
-        job->bad[r] =
-            !kv_write(state_layer(s->rows[r].state, job->layer), s->rows[r].position, job->k + at, job->v + at);
-    }
-}
-
-/* Positions are distinct, so rows can be written in any order. */
-static bool write_keys_values(Step *s, int layer, const float *k, const float *v, int width) {
-    bool *bad = arena_array(s->arena, (size_t)s->n, sizeof *bad);
-    WriteJob job = {s, k, v, layer, width, bad};
-    if (!bad) return false;
-    pool_run(s->pool, write_task, &job, (s->n + WRITE_ROWS - 1) / WRITE_ROWS);
-    for (int r = 0; r < s->n; r++)
-        if (bad[r]) step_fail(s, r, layer, "kv_write");
     return true;
 }
 
-static bool attend_rows(Step *s, int layer, const AttentionSpec *a, const float *q, float *out) {
-    AttendRow *rows = arena_array(s->arena, (size_t)s->n, sizeof *rows);
-    AttendArgs args = {.n_heads = a->n_heads, .scale = a->scale};
-    size_t width = (size_t)a->n_heads * (size_t)a->head_dim;
-    if (!rows) return false;
-    for (int r = 0; r < s->n; r++) {
-        int position = s->rows[r].position;
-        rows[r] = (AttendRow){.view = state_layer(s->rows[r].state, layer),
-                              .first = a->window && position >= a->window ? position - a->window + 1 : 0,
-                              .position = position,
-                              .q = q + (size_t)r * width,
-                              .out = out + (size_t)r * width};
-    }
-    return attend(&args, rows, s->n, s->pool, s->arena);
+static bool bind_head_norm(Binder *b, const HeadNormSpec *spec, int layer, int heads, int dim, Norm *out) {
+    int64_t n = spec->span == SPAN_HEAD ? dim : (int64_t)heads * dim;
+    return bind_norm(b, &spec->norm, layer, n, out);
 }
+
+static bool bind_keys_values(Binder *b, const AttentionSpec *a, int layer, AttentionWeights *w) {
+    int64_t hidden = bind_hidden(b);
+    if (a->shared) return true;
+    return bind_linear(b, &a->k, layer, (int64_t)a->n_kv_heads * a->head_dim, hidden, &w->k) &&
+           (a->v_is_k || bind_linear(b, &a->v, layer, (int64_t)a->n_kv_heads * value_dim(a), hidden, &w->v)) &&
+           bind_head_norm(b, &a->k_norm, layer, a->n_kv_heads, a->head_dim, &w->k_norm) &&
+           bind_head_norm(b, &a->v_norm, layer, a->n_kv_heads, value_dim(a), &w->v_norm);
+}
+
+static bool attention_bind(Binder *b, const LayerSpec *spec, int layer, LayerWeights *out) {
+    const AttentionSpec *a = &spec->attention;
+    AttentionWeights *w = &out->attention;
+    int64_t hidden = bind_hidden(b), mixed = (int64_t)a->n_heads * value_dim(a);
+    int64_t gate = a->gate_kind == GATE_HEAD ? a->n_heads : mixed;
+    if (!check_spec(b, a)) return false;
+    return bind_linear(b, &a->q, layer, (int64_t)a->n_heads * a->head_dim, hidden, &w->q) &&
+           bind_head_norm(b, &a->q_norm, layer, a->n_heads, a->head_dim, &w->q_norm) &&
+           bind_keys_values(b, a, layer, w) && bind_linear(b, &a->gate, layer, gate, hidden, &w->gate) &&
+           bind_vector(b, a->sinks, layer, a->n_heads, 0, &w->sinks) &&
+           bind_norm(b, &a->o_norm, layer, mixed, &w->o_norm) && bind_linear(b, &a->o, layer, hidden, mixed, &w->o);
+}
+
+/* ---- queries, keys and values ---- */
+
+static void norm_heads(const Step *s, const HeadNormSpec *spec, const Norm *norm, float *x, int heads, int dim) {
+    if (spec->span == SPAN_ALL)
+        step_norm(s, &spec->norm, norm, x, x, s->n, heads * dim);
+    else if (spec->span == SPAN_HEAD)
+        step_norm(s, &spec->norm, norm, x, x, s->n * heads, dim);
+    else if (spec->norm.kind == NORM_RMS)
+        ops_rms_norm_heads(s->pool, x, norm->weight, spec->norm.eps, x, s->n, heads, dim);
+    else if (spec->norm.kind == NORM_LAYER)
+        ops_layer_norm_heads(s->pool, x, norm->weight, norm->bias, spec->norm.eps, x, s->n, heads, dim);
+}
+
+static void rotate(const Step *s, const AttentionSpec *a, float *x, int heads) {
+    if (a->rope == NO_ROPE) return;
+    const RopeAngles *angles = &s->angles[a->rope];
+    rope_rotate(s->pool, &s->blueprint->ropes[a->rope].table, angles->cos, angles->sin, x, s->n, heads, a->head_dim);
+}
+
+/* Norm and rotation of queries or keys, in the layer's order. */
+static void norm_and_rotate(const Step *s, const AttentionSpec *a, const HeadNormSpec *spec, const Norm *norm, float *x,
+                            int heads) {
+    if (!a->norm_after_rope) norm_heads(s, spec, norm, x, heads, a->head_dim);
+    rotate(s, a, x, heads);
+    if (a->norm_after_rope) norm_heads(s, spec, norm, x, heads, a->head_dim);
+}
+
+static void clip(const AttentionSpec *a, float *x, size_t n) {
+    if (a->clip == 0) return;
+    for (size_t i = 0; i < n; i++) x[i] = x[i] > a->clip ? a->clip : x[i] < -a->clip ? -a->clip : x[i];
+}
+
+static void scale_by_position(const Step *s, const AttentionSpec *a, float *q, int width) {
+    const PositionScale *p = &a->position_scale;
+    if (p->beta == 0) return;
+    for (int r = 0; r < s->n; r++) {
+        double steps = floor((double)(s->positions[r] + p->offset) / p->length);
+        float factor = (float)(1 + p->beta * rope_log(1 + steps));
+        for (int i = 0; i < width; i++) q[(size_t)r * (size_t)width + (size_t)i] *= factor;
+    }
+}
+
+/* ---- the cache ---- */
 
 /* Keys and values of all rows into the cache; k and v as they left their linears. */
 static bool store_keys_values(Step *s, int layer, float *k, float *v) {
     const AttentionSpec *a = &s->blueprint->layers[layer].attention;
-    const RopeAngles *angles = &s->angles[a->rope];
-    int width = a->n_kv_heads * a->head_dim;
-    step_tap(s, layer, "k_proj", k, width);
-    step_tap(s, layer, "v_proj", v, width);
-    rope_rotate(s->pool, &s->blueprint->ropes[a->rope].table, angles->cos, angles->sin, k, s->n, a->n_kv_heads,
-                a->head_dim);
-    step_tap(s, layer, "rope k", k, width);
-    return write_keys_values(s, layer, k, v, width);
+    const AttentionWeights *w = &s->weights->layers[layer].attention;
+    int k_width = a->n_kv_heads * a->head_dim, v_width = a->n_kv_heads * value_dim(a);
+    step_tap(s, layer, "k_proj", k, k_width);
+    clip(a, k, (size_t)s->n * (size_t)k_width);
+    if (a->v_is_k) memcpy(v, k, (size_t)s->n * (size_t)v_width * sizeof *v);
+    clip(a, v, (size_t)s->n * (size_t)v_width);
+    step_tap(s, layer, "v_proj", v, v_width);
+    norm_and_rotate(s, a, &a->k_norm, &w->k_norm, k, a->n_kv_heads);
+    norm_heads(s, &a->v_norm, &w->v_norm, v, a->n_kv_heads, value_dim(a));
+    step_tap(s, layer, "rope k", k, k_width);
+    return step_store(s, layer, k, k_width, v, v_width);
 }
 
-/* q as it left its linear; what the rows see, through the output projection. */
-static bool read_values(Step *s, int layer, float *q, float *out) {
+/* The first position that a row at `position` sees. */
+static int first_seen(const AttentionSpec *a, int position) {
+    int first = a->window && position >= a->window ? position - a->window + 1 : 0;
+    int chunk = a->chunk ? position - position % a->chunk : 0;
+    return chunk > first ? chunk : first;
+}
+
+static bool attend_rows(Step *s, int layer, const AttentionSpec *a, const float *q, float *out) {
+    AttendRow *rows = arena_array(s->arena, (size_t)s->n, sizeof *rows);
+    AttendArgs args = {.n_heads = a->n_heads, .scale = a->scale, .sinks = s->weights->layers[layer].attention.sinks};
+    size_t k_width = (size_t)a->n_heads * (size_t)a->head_dim, v_width = (size_t)a->n_heads * (size_t)value_dim(a);
+    if (!rows) return false;
+    for (int r = 0; r < s->n; r++) {
+        int position = s->rows[r].position;
+        rows[r] = (AttendRow){.view = state_layer(s->rows[r].state, a->shared ? a->donor : layer),
+                              .first = first_seen(a, position),
+                              .position = position,
+                              .q = q + (size_t)r * k_width,
+                              .out = out + (size_t)r * v_width};
+    }
+    return attend(&args, rows, s->n, s->pool, s->arena);
+}
+
+/* ---- what comes out ---- */
+
+static void gate_heads(const Step *s, const AttentionSpec *a, const float *gate, float *mixed) {
+    size_t dim = (size_t)value_dim(a);
+    for (size_t i = 0; i < (size_t)s->n * (size_t)a->n_heads; i++)
+        for (size_t d = 0; d < dim; d++) mixed[i * dim + d] *= gate[i];
+}
+
+/* x: the mixer's input. */
+static bool apply_gate(Step *s, int layer, const float *x, float *mixed) {
     const AttentionSpec *a = &s->blueprint->layers[layer].attention;
-    const RopeAngles *angles = &s->angles[a->rope];
-    int width = a->n_heads * a->head_dim;
+    int mixed_width = a->n_heads * value_dim(a), width = a->gate_kind == GATE_HEAD ? a->n_heads : mixed_width;
+    if (a->gate_kind == GATE_NONE) return true;
+    float *gate = step_floats(s, s->n, width);
+    LinearJob job = {.w = s->weights->layers[layer].attention.gate, .y = gate};
+    if (!gate || !step_linear(s, &job, 1, x, s->blueprint->hidden, layer, "gate")) return false;
+    if (a->gate_kind == GATE_ELEMENT) {
+        ops_act_mul(s->pool, a->gate_act, gate, mixed, mixed, s->n, width);
+    } else {
+        ops_act(s->pool, a->gate_act, gate, gate, s->n, width);
+        gate_heads(s, a, gate, mixed);
+    }
+    step_tap(s, layer, "gated attention", mixed, mixed_width);
+    return true;
+}
+
+/* q as it left its linear; what the rows see, through gate and output projection. */
+static bool read_values(Step *s, int layer, const float *x, float *q, float *out) {
+    const AttentionSpec *a = &s->blueprint->layers[layer].attention;
+    const AttentionWeights *w = &s->weights->layers[layer].attention;
+    int q_width = a->n_heads * a->head_dim, width = a->n_heads * value_dim(a);
     float *mixed = step_floats(s, s->n, width);
-    step_tap(s, layer, "q_proj", q, width);
-    rope_rotate(s->pool, &s->blueprint->ropes[a->rope].table, angles->cos, angles->sin, q, s->n, a->n_heads,
-                a->head_dim);
-    step_tap(s, layer, "rope q", q, width);
+    step_tap(s, layer, "q_proj", q, q_width);
+    clip(a, q, (size_t)s->n * (size_t)q_width);
+    norm_and_rotate(s, a, &a->q_norm, &w->q_norm, q, a->n_heads);
+    scale_by_position(s, a, q, q_width);
+    step_tap(s, layer, "rope q", q, q_width);
     if (!mixed || !attend_rows(s, layer, a, q, mixed)) return false;
     step_zero_failed(s, mixed, width);
     step_tap(s, layer, "attention", mixed, width);
-    LinearJob o = {s->weights->layers[layer].o, out};
+    if (!apply_gate(s, layer, x, mixed)) return false;
+    step_norm(s, &a->o_norm, &w->o_norm, mixed, mixed, s->n, width);
+    LinearJob o = {.w = w->o, .y = out};
     if (!step_linear(s, &o, 1, mixed, width, layer, "o_proj")) return false;
     step_tap(s, layer, "o_proj", out, s->blueprint->hidden);
     return true;
 }
 
-static float *queries(Step *s, int layer) {
-    const AttentionSpec *a = &s->blueprint->layers[layer].attention;
-    return step_floats(s, s->n, a->n_heads * a->head_dim);
-}
+/* ---- the mechanism ---- */
 
-static float *keys_or_values(Step *s, int layer) {
+/* q, k and v as far as the layer has them and the caller wants them, in one region. */
+static bool project(Step *s, int layer, const float *x, float *q, float *k, float *v) {
     const AttentionSpec *a = &s->blueprint->layers[layer].attention;
-    return step_floats(s, s->n, a->n_kv_heads * a->head_dim);
+    const AttentionWeights *w = &s->weights->layers[layer].attention;
+    LinearJob jobs[3];
+    int n = 0;
+    if (q) jobs[n++] = (LinearJob){.w = w->q, .y = q};
+    if (k) jobs[n++] = (LinearJob){.w = w->k, .y = k};
+    if (v && !a->v_is_k) jobs[n++] = (LinearJob){.w = w->v, .y = v};
+    return step_linear(s, jobs, n, x, s->blueprint->hidden, layer, "q_proj");
 }
 
 static bool attention_run(Step *s, int layer, const float *x, float *out) {
-    const LayerWeights *w = &s->weights->layers[layer];
-    float *q = queries(s, layer), *k = keys_or_values(s, layer), *v = keys_or_values(s, layer);
-    LinearJob qkv[] = {{w->q, q}, {w->k, k}, {w->v, v}};
-    return q && k && v && step_linear(s, qkv, 3, x, s->blueprint->hidden, layer, "q_proj") &&
-           store_keys_values(s, layer, k, v) && read_values(s, layer, q, out);
+    const AttentionSpec *a = &s->blueprint->layers[layer].attention;
+    float *q = step_floats(s, s->n, a->n_heads * a->head_dim), *k = NULL, *v = NULL;
+    if (!a->shared) {
+        k = step_floats(s, s->n, a->n_kv_heads * a->head_dim);
+        v = step_floats(s, s->n, a->n_kv_heads * value_dim(a));
+        if (!k || !v) return false;
+    }
+    return q && project(s, layer, x, q, k, v) && (a->shared || store_keys_values(s, layer, k, v)) &&
+           read_values(s, layer, x, q, out);
 }
 
 static bool attention_store(Step *s, int layer, const float *x) {
-    const LayerWeights *w = &s->weights->layers[layer];
-    float *k = keys_or_values(s, layer), *v = keys_or_values(s, layer);
-    LinearJob kv[] = {{w->k, k}, {w->v, v}};
-    return k && v && step_linear(s, kv, 2, x, s->blueprint->hidden, layer, "q_proj") &&
-           store_keys_values(s, layer, k, v);
+    const AttentionSpec *a = &s->blueprint->layers[layer].attention;
+    float *k = step_floats(s, s->n, a->n_kv_heads * a->head_dim);
+    float *v = step_floats(s, s->n, a->n_kv_heads * value_dim(a));
+    return k && v && project(s, layer, x, NULL, k, v) && store_keys_values(s, layer, k, v);
 }
 
 static bool attention_read(Step *s, int layer, const float *x, float *out) {
-    float *q = queries(s, layer);
-    LinearJob job = {s->weights->layers[layer].q, q};
-    return q && step_linear(s, &job, 1, x, s->blueprint->hidden, layer, "q_proj") && read_values(s, layer, q, out);
+    const AttentionSpec *a = &s->blueprint->layers[layer].attention;
+    float *q = step_floats(s, s->n, a->n_heads * a->head_dim);
+    return q && project(s, layer, x, q, NULL, NULL) && read_values(s, layer, x, q, out);
+}
+
+static void attention_state(const LayerSpec *spec, KvFormat kv, LayerShape *out) {
+    const AttentionSpec *a = &spec->attention;
+    if (a->shared) return;
+    *out = (LayerShape){{kv, a->n_kv_heads, a->head_dim, value_dim(a)}, a->window, a->chunk};
 }
 
 static const char *attention_kind(const LayerSpec *spec) {
-    return spec->attention.window ? "sliding" : "full";
+    return spec->attention.window ? "sliding" : spec->attention.chunk ? "chunked" : "full";
 }
 
 static void attention_describe(const LayerSpec *spec, Buffer *out) {
     const AttentionSpec *a = &spec->attention;
     buffer_printf(out, "attention: %d heads, %d key-value heads, %d dims", a->n_heads, a->n_kv_heads, a->head_dim);
+    if (value_dim(a) != a->head_dim) buffer_printf(out, " (values %d)", value_dim(a));
     if (a->window) buffer_printf(out, ", window %d", a->window);
+    if (a->chunk) buffer_printf(out, ", chunks of %d", a->chunk);
+    if (a->rope == NO_ROPE) buffer_text(out, ", no rope");
     if (a->q.bias) buffer_text(out, ", biases");
+    if (a->q_norm.norm.kind != NORM_NONE) buffer_text(out, ", q and k norms");
+    if (a->sinks) buffer_text(out, ", sinks");
+    if (a->softcap != 0) buffer_printf(out, ", soft cap %g", (double)a->softcap);
+    if (a->gate_kind != GATE_NONE) buffer_text(out, ", output gate");
+    if (a->shared) buffer_printf(out, ", keys and values of layer %d", a->donor);
 }
 
 const Mechanism mixer_attention = {.name = "attention",
@@ -144,5 +253,6 @@ const Mechanism mixer_attention = {.name = "attention",
                                    .run = attention_run,
                                    .store = attention_store,
                                    .read = attention_read,
+                                   .state = attention_state,
                                    .kind = attention_kind,
                                    .describe = attention_describe};

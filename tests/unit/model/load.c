@@ -98,7 +98,7 @@ static void impossible_sizes_are_refused(void **state) {
         {"num_hidden_layers", ", \"num_hidden_layers\": 4097", "4097 layers are more than any model has"},
         {"vocab_size", ", \"vocab_size\": 41",
          "\"model.embed_tokens.weight\" has shape [40, 32], config.json implies [41, 32]"},
-        {"", ", \"hidden_act\": \"gelu\"", "\"hidden_act\" is \"gelu\""},
+        {"", ", \"hidden_act\": \"mish\"", "\"hidden_act\" is \"mish\""},
         {"", ", \"layer_types\": [\"full_attention\", \"sliding_attention\"]", "no \"sliding_window\""},
         {"", ", \"layer_types\": [\"full_attention\"]", "has 1 items, expected 2"},
         {"", ", \"layer_types\": [\"full_attention\", \"linear\"]", "item 1"},

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-static const LayerShape two_layers[2] = {{{KV_I16, 2, 32, 32}, 0}, {{KV_I16, 2, 32, 32}, 100}};
+static const LayerShape two_layers[2] = {{.kv = {KV_I16, 2, 32, 32}}, {.kv = {KV_I16, 2, 32, 32}, .window = 100}};
 static const StateShape shape = {2, two_layers};
 /* 2 heads * (64 positions * (32 + 32) * 2 bytes + 2 * 64 scales * 4 bytes) */
 enum { PAGE_BYTES = 2 * (64 * 64 * 2 + 2 * 64 * 4) };

@@ -1,0 +1,71 @@
+/* Matrices whose rows do not lie together: parts of fused projections, and tensors saved as [inputs, outputs]. They are
+ * put in order once, at load, so that nothing after that needs to know. */
+#include "math/format_rows.h"
+#include "base/memory.h"
+
+#include <string.h>
+
+static int64_t source_row(const RowPick *p, int64_t i) {
+    return p->from + i / p->take * p->period + i % p->take;
+}
+
+/* The chosen rows of one part of a source, `bytes` each, one after the other at `to`; returns where they begin. */
+static const void *gather_part(const void *part, uint64_t bytes, const RowPick *p, uint8_t **to) {
+    if (!part) return NULL;
+    uint8_t *begin = *to;
+    for (int64_t i = 0; i < p->rows; i++)
+        memcpy(begin + (uint64_t)i * bytes, (const uint8_t *)part + (uint64_t)source_row(p, i) * bytes, bytes);
+    *to += (uint64_t)p->rows * bytes;
+    return begin;
+}
+
+static const void *skip_rows(const void *part, uint64_t bytes, int64_t rows) {
+    return part ? (const uint8_t *)part + bytes * (uint64_t)rows : NULL;
+}
+
+bool weight_rows_pick(const WeightSource *from, const RowPick *p, WeightSource *out, void **copy, Error *err) {
+    WeightRowBytes b;
+    *copy = NULL;
+    if (!weight_row_bytes(from, &b, err)) return false;
+    WeightSource s = *from;
+    s.rows = p->rows;
+    if (p->take >= p->rows) { /* they lie together */
+        s.codes = skip_rows(from->codes, b.codes, p->from);
+        s.scales = skip_rows(from->scales, b.scales, p->from);
+        s.biases = skip_rows(from->biases, b.scales, p->from);
+        s.d = skip_rows(from->d, b.d, p->from);
+        s.dmin = skip_rows(from->dmin, b.d, p->from);
+        *out = s;
+        return true;
+    }
+    uint8_t *to = mem_array((size_t)p->rows, (size_t)(b.codes + 2 * b.scales + 2 * b.d));
+    if (!to) return error_memory(err, "rows of a fused weight");
+    *copy = to;
+    s.codes = gather_part(from->codes, b.codes, p, &to);
+    s.scales = gather_part(from->scales, b.scales, p, &to);
+    s.biases = gather_part(from->biases, b.scales, p, &to);
+    s.d = gather_part(from->d, b.d, p, &to);
+    s.dmin = gather_part(from->dmin, b.d, p, &to);
+    *out = s;
+    return true;
+}
+
+bool weight_columns_pick(const WeightSource *from, const RowPick *p, WeightSource *out, void **copy, Error *err) {
+    size_t size = from->format == WEIGHT_F32 ? 4 : 2, inputs = (size_t)from->rows, there = (size_t)from->cols;
+    *copy = NULL;
+    if (from->format != WEIGHT_F32 && from->format != WEIGHT_F16 && from->format != WEIGHT_BF16)
+        return error_set(err, "only a float matrix can be saved as [inputs, outputs]");
+    uint8_t *to = mem_array((size_t)p->rows * inputs, size);
+    if (!to) return error_memory(err, "a transposed weight");
+    for (int64_t i = 0; i < p->rows; i++) {
+        const uint8_t *column = (const uint8_t *)from->codes + (size_t)source_row(p, i) * size;
+        for (size_t k = 0; k < inputs; k++)
+            memcpy(to + ((size_t)i * inputs + k) * size, column + k * there * size, size);
+    }
+    *copy = to;
+    *out = *from;
+    out->rows = p->rows;
+    out->cols = (int64_t)inputs;
+    out->codes = to;
+    return true;
+}

@@ -1,0 +1,46 @@
+/* What the two halves of binding share: the plan. bind.c fills it, weights.c carries it out. */
+#ifndef LOCKSTEP_MODEL_BIND_PLAN_H
+#define LOCKSTEP_MODEL_BIND_PLAN_H
+
+#include "model/bind.h"
+#include "model/quantization.h"
+
+enum { PLAN_PARTS = 5 };
+
+typedef struct LinearPlan {
+    WeightSource source; /* as it lies in the checkpoint */
+    RowSlice rows;
+    bool transposed;
+    const Tensor *parts[PLAN_PARTS]; /* weight, scales, biases, d, dmin */
+    const Tensor *bias;
+    int slot, n_slots; /* which one of a stack of experts; 0 of 1 */
+    const Linear **out;
+} LinearPlan;
+
+typedef struct VectorPlan {
+    const Tensor *tensor;
+    float plus;
+    const float **out;
+} VectorPlan;
+
+struct Binder {
+    const Names *names;
+    const Blueprint *blueprint;
+    const Family *family;
+    Weights *weights;
+    Quantization quantization;
+    LinearPlan *linears;
+    VectorPlan *vectors;
+    const Tensor **used;
+    int n_linears, n_vectors, n_used;
+    int linear_capacity, vector_capacity, used_capacity;
+    bool head_warned;
+    Error *err;
+};
+
+/* Module `spec` as a plan, without its bias; expert -1: none. */
+bool bind_plan_weight(Binder *b, const LinearSpec *spec, int layer, int expert, int64_t rows, int64_t cols,
+                      LinearPlan *plan);
+bool bind_add_linear(Binder *b, const LinearPlan *plan);
+
+#endif

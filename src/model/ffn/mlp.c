@@ -1,0 +1,90 @@
+/* The feed-forward: down(act(gate(x)) * up(x)) (Shazeer, arXiv:2002.05202), or down(act(up(x))) as it was before gates,
+ * with the limits that some families put on its parts. */
+#include "model/ffn/mlp.h"
+#include "model/mechanism.h"
+
+bool mlp_bind(Binder *b, const MlpSpec *m, int layer, MlpWeights *out) {
+    int hidden = bind_hidden(b);
+    return bind_linear(b, &m->gate, layer, m->width, hidden, &out->gate) &&
+           bind_linear(b, &m->up, layer, m->width, hidden, &out->up) &&
+           bind_norm(b, &m->inner, layer, m->width, &out->inner) &&
+           bind_linear(b, &m->down, layer, hidden, m->width, &out->down);
+}
+
+static void limit_above(float *x, size_t n, float limit) {
+    for (size_t i = 0; i < n && limit != 0; i++) x[i] = x[i] > limit ? limit : x[i];
+}
+
+static void limit_up(float *x, size_t n, float limit, float plus) {
+    for (size_t i = 0; i < n && limit != 0; i++) x[i] = x[i] > limit ? limit : x[i] < -limit ? -limit : x[i];
+    for (size_t i = 0; i < n && plus != 0; i++) x[i] += plus;
+}
+
+/* NaN passes every limit: it is found where the values go next. */
+void mlp_activate(const Step *s, const MlpSpec *m, float *gate, float *up, int rows) {
+    size_t n = (size_t)rows * (size_t)m->width;
+    if (!gate) {
+        ops_act(s->pool, m->activation, up, up, rows, m->width);
+        return;
+    }
+    if (m->gate_scale != 0) ops_scale(s->pool, gate, m->gate_scale, gate, rows, m->width);
+    limit_above(gate, n, m->gate_limit);
+    limit_up(up, n, m->up_limit, m->up_plus);
+    if (m->act_limit != 0) {
+        ops_act(s->pool, m->activation, gate, gate, rows, m->width);
+        limit_above(gate, n, m->act_limit);
+        ops_mul(s->pool, gate, up, up, rows, m->width);
+    } else {
+        ops_act_mul(s->pool, m->activation, gate, up, up, rows, m->width);
+    }
+}
+
+bool mlp_run(Step *s, const MlpSpec *m, const MlpWeights *w, int layer, const float *x, float *out) {
+    int hidden = s->blueprint->hidden;
+    float *up = step_floats(s, s->n, m->width), *gate = w->gate ? step_floats(s, s->n, m->width) : NULL;
+    LinearJob jobs[] = {{.w = w->up, .y = up}, {.w = w->gate, .y = gate}}, down = {.w = w->down, .y = out};
+    if (!up || (w->gate && !gate)) return false;
+    if (!step_linear(s, jobs, w->gate ? 2 : 1, x, hidden, layer, "gate_proj")) return false;
+    if (gate) step_tap(s, layer, "gate_proj", gate, m->width);
+    step_tap(s, layer, "up_proj", up, m->width);
+    mlp_activate(s, m, gate, up, s->n);
+    step_tap(s, layer, "activation", up, m->width);
+    step_norm(s, &m->inner, &w->inner, up, up, s->n, m->width);
+    if (!step_linear(s, &down, 1, up, m->width, layer, "down_proj")) return false;
+    if (m->out_scale != 0) ops_scale(s->pool, out, m->out_scale, out, s->n, hidden);
+    step_tap(s, layer, "down_proj", out, hidden);
+    return true;
+}
+
+static const char *activation_name(Activation act) {
+    static const char *const names[] = {[ACT_NONE] = "linear",
+                                        [ACT_SILU] = "silu",
+                                        [ACT_GELU] = "gelu",
+                                        [ACT_GELU_TANH] = "gelu (tanh)",
+                                        [ACT_GELU_QUICK] = "quick gelu",
+                                        [ACT_RELU] = "relu",
+                                        [ACT_RELU2] = "squared relu",
+                                        [ACT_SIGMOID] = "sigmoid",
+                                        [ACT_TANH] = "tanh",
+                                        [ACT_SOFTPLUS] = "softplus"};
+    return names[act];
+}
+
+void mlp_describe(const MlpSpec *m, Buffer *out) {
+    buffer_printf(out, "%s: width %d, %s%s", m->gate.name ? "gated mlp" : "mlp", m->width,
+                  activation_name(m->activation), m->up.bias ? ", biases" : "");
+}
+
+static bool ffn_bind(Binder *b, const LayerSpec *spec, int layer, LayerWeights *out) {
+    return mlp_bind(b, &spec->mlp, layer, &out->mlp);
+}
+
+static bool ffn_run(Step *s, int layer, const float *x, float *out) {
+    return mlp_run(s, &s->blueprint->layers[layer].mlp, &s->weights->layers[layer].mlp, layer, x, out);
+}
+
+static void ffn_describe(const LayerSpec *spec, Buffer *out) {
+    mlp_describe(&spec->mlp, out);
+}
+
+const Mechanism ffn_mlp = {.name = "mlp", .bind = ffn_bind, .run = ffn_run, .describe = ffn_describe};

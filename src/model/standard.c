@@ -1,0 +1,139 @@
+/* Reading the common keys. Several spellings of one thing are tried in a fixed order, as the references do. */
+#include "model/standard.h"
+#include "model/mechanism.h"
+
+#include <math.h>
+#include <string.h>
+
+NormSpec standard_rms(const char *weight, float eps) {
+    return (NormSpec){.kind = NORM_RMS, .weight = weight, .eps = eps};
+}
+
+static const char *first_key(const Config *c, const char *const *keys) {
+    for (const char *const *k = keys; *k; k++)
+        if (config_has(c, *k)) return *k;
+    return keys[0];
+}
+
+int standard_layer_count(const Config *c) {
+    static const char *const keys[] = {"num_hidden_layers", "n_layers", "num_layers", "n_layer", NULL};
+    return config_size(c, first_key(c, keys));
+}
+
+TieRule standard_tie(const Config *c, TieRule when_absent) {
+    if (!config_has(c, "tie_word_embeddings")) return when_absent;
+    return config_bool_or(c, "tie_word_embeddings", false) ? TIE_YES : TIE_NO;
+}
+
+typedef struct ActivationName {
+    const char *name;
+    Activation act;
+} ActivationName;
+
+static const ActivationName activation_names[] = {
+    {"silu", ACT_SILU},
+    {"swish", ACT_SILU},
+    {"gelu", ACT_GELU},
+    {"gelu_python", ACT_GELU},
+    {"gelu_new", ACT_GELU_TANH},
+    {"gelu_fast", ACT_GELU_TANH},
+    {"gelu_pytorch_tanh", ACT_GELU_TANH},
+    {"quick_gelu", ACT_GELU_QUICK},
+    {"relu", ACT_RELU},
+    {"relu2", ACT_RELU2},
+    {"relu_squared", ACT_RELU2},
+};
+
+Activation standard_activation(const Config *c, const char *key, const char *fallback) {
+    const char *name = config_string_or(c, key, fallback);
+    for (size_t i = 0; i < sizeof activation_names / sizeof *activation_names; i++)
+        if (strcmp(activation_names[i].name, name) == 0) return activation_names[i].act;
+    config_fail(c, "\"%s%s\" is \"%.40s\", which is no activation known here", c->path, key, name);
+    return ACT_SILU;
+}
+
+static float norm_eps(const Config *c, const StandardDefaults *d) {
+    static const char *const keys[] = {"rms_norm_eps", "layer_norm_eps", "norm_eps", "layer_norm_epsilon", NULL};
+    return (float)config_number_or(c, first_key(c, keys), d->norm_eps != 0 ? d->norm_eps : 1e-6);
+}
+
+void standard_model(const Config *c, const StandardDefaults *d, Blueprint *b) {
+    b->hidden = config_size(c, "hidden_size");
+    b->vocab = config_size(c, "vocab_size");
+    b->max_context = config_size_or(c, "max_position_embeddings", d->max_position ? d->max_position : 2048);
+    b->tie = standard_tie(c, d->tie);
+    b->embedding = (LinearSpec){.name = "model.embed_tokens"};
+    b->head = (LinearSpec){.name = "lm_head"};
+    b->final_norm = standard_rms("model.norm.weight", norm_eps(c, d));
+}
+
+AttentionSpec standard_attention(const Config *c, const StandardDefaults *d, int hidden) {
+    int heads = config_size(c, "num_attention_heads");
+    bool bias = config_bool_or(c, "attention_bias", d->attention_bias);
+    AttentionSpec a = {.n_heads = heads,
+                       .n_kv_heads = config_size_or(c, "num_key_value_heads", heads),
+                       .q = {.name = "model.layers.*.self_attn.q_proj", .bias = bias},
+                       .k = {.name = "model.layers.*.self_attn.k_proj", .bias = bias},
+                       .v = {.name = "model.layers.*.self_attn.v_proj", .bias = bias},
+                       .o = {.name = "model.layers.*.self_attn.o_proj", .bias = bias}};
+    if (!config_has(c, "head_dim") && hidden % heads)
+        config_fail(c,
+                    "\"hidden_size\" %d is not divisible by \"num_attention_heads\" %d, and there is no \"head_dim\"",
+                    hidden, heads);
+    a.head_dim = config_size_or(c, "head_dim", hidden / heads > 0 ? hidden / heads : 1);
+    a.scale = (float)(1 / sqrt((double)a.head_dim));
+    return a;
+}
+
+MlpSpec standard_mlp(const Config *c, const StandardDefaults *d, int width) {
+    bool bias = config_bool_or(c, "mlp_bias", d->mlp_bias);
+    const char *key = config_has(c, "hidden_activation") ? "hidden_activation" : "hidden_act";
+    return (MlpSpec){.width = width,
+                     .activation = standard_activation(c, key, d->act ? d->act : "silu"),
+                     .gate = {.name = "model.layers.*.mlp.gate_proj", .bias = bias},
+                     .up = {.name = "model.layers.*.mlp.up_proj", .bias = bias},
+                     .down = {.name = "model.layers.*.mlp.down_proj", .bias = bias}};
+}
+
+LayerSpec standard_layer(const AttentionSpec *a, const MlpSpec *m, float eps) {
+    return (LayerSpec){.mixer_norm = standard_rms("model.layers.*.input_layernorm.weight", eps),
+                       .ffn_norm = standard_rms("model.layers.*.post_attention_layernorm.weight", eps),
+                       .mixer = &mixer_attention,
+                       .attention = *a,
+                       .ffn = &ffn_mlp,
+                       .mlp = *m};
+}
+
+bool standard_rope(const Config *c, const StandardDefaults *d, Blueprint *b, int index, int dims, bool interleaved) {
+    Config section = rope_section(c);
+    RopeInput in = {.theta = config_number_or(c, "rope_theta", d->theta != 0 ? d->theta : 10000),
+                    .dims = dims,
+                    .max_position = b->max_context,
+                    .original = config_size_or(c, "original_max_position_embeddings", 0),
+                    .interleaved = interleaved};
+    if (!config_ok(c) || !rope_read(&section, &in, &b->ropes[index])) return false;
+    b->context_note = rope_context_note(&b->ropes[index]);
+    return true;
+}
+
+LayerKind standard_layer_kind(const Config *c, int n_layers, int layer, LayerKind fallback) {
+    const JsonValue *types = config_array(c, "layer_types", n_layers);
+    if (!types) return fallback;
+    const JsonValue *type = json_item(types, (uint32_t)layer);
+    if (json_equals(type, "full_attention")) return LAYER_FULL;
+    if (json_equals(type, "sliding_attention")) return LAYER_SLIDING;
+    if (json_equals(type, "chunked_attention")) return LAYER_CHUNKED;
+    if (json_equals(type, "linear_attention")) return LAYER_LINEAR;
+    config_fail(c, "\"layer_types\" item %d is no kind of layer known here", layer);
+    return fallback;
+}
+
+bool standard_blueprint(const Config *c, const StandardDefaults *d, Blueprint *b) {
+    standard_model(c, d, b);
+    AttentionSpec attention = standard_attention(c, d, b->hidden);
+    MlpSpec mlp = standard_mlp(c, d, config_size(c, "intermediate_size"));
+    int n_layers = standard_layer_count(c);
+    if (!config_ok(c) || !blueprint_allocate(c, b, n_layers, 1)) return false;
+    for (int i = 0; i < n_layers; i++) b->layers[i] = standard_layer(&attention, &mlp, b->final_norm.eps);
+    return standard_rope(c, d, b, 0, attention.head_dim, false) && config_ok(c);
+}

@@ -1,0 +1,44 @@
+/* What most families have in common: how config.json spells sizes, norms, attention, rope and feed-forward, and the
+ * names of the tensors as Hugging Face and MLX write them. A family's page fills a blueprint with this and then says
+ * how it differs. */
+#ifndef LOCKSTEP_MODEL_STANDARD_H
+#define LOCKSTEP_MODEL_STANDARD_H
+
+#include "model/blueprint.h"
+#include "model/rope_rules.h"
+
+/* The defaults of a family, where its config may leave keys out. Zero: the key must be there, or the usual default. */
+typedef struct StandardDefaults {
+    double norm_eps;               /* of the key rms_norm_eps or layer_norm_eps ...; 0: 1e-6 */
+    double theta;                  /* of rope_theta; 0: 10000 */
+    int max_position;              /* of max_position_embeddings; 0: 2048 */
+    const char *act;               /* of hidden_act; NULL: "silu" */
+    TieRule tie;                   /* when tie_word_embeddings is absent; TIE_UNSAID: the checkpoint decides */
+    bool attention_bias, mlp_bias; /* of these keys */
+} StandardDefaults;
+
+/* An rms norm before each half, full attention with one rope table over whole heads, a gated mlp, final norm, head: all
+ * of it read and filled in. Mistakes stick in the config; false when there is one. */
+bool standard_blueprint(const Config *c, const StandardDefaults *d, Blueprint *b);
+
+/* Its parts, for families that are put together otherwise. */
+void standard_model(const Config *c, const StandardDefaults *d, Blueprint *b); /* all but layers and ropes */
+AttentionSpec standard_attention(const Config *c, const StandardDefaults *d, int hidden);
+MlpSpec standard_mlp(const Config *c, const StandardDefaults *d,
+                     int width); /* names mlp.gate_proj, up_proj, down_proj */
+LayerSpec standard_layer(const AttentionSpec *a, const MlpSpec *m, float eps); /* both norms rms, before each half */
+/* Fills b->ropes[index] from rope_theta and rope_scaling (or rope_parameters) of c. */
+bool standard_rope(const Config *c, const StandardDefaults *d, Blueprint *b, int index, int dims, bool interleaved);
+/* The count of layers: num_hidden_layers, n_layers, num_layers, n_layer. */
+int standard_layer_count(const Config *c);
+TieRule standard_tie(const Config *c, TieRule when_absent);
+NormSpec standard_rms(const char *weight, float eps);
+/* "silu", "gelu", "gelu_pytorch_tanh" ... under `key` */
+Activation standard_activation(const Config *c, const char *key, const char *fallback);
+
+typedef enum LayerKind { LAYER_FULL, LAYER_SLIDING, LAYER_CHUNKED, LAYER_LINEAR } LayerKind;
+/* Item `layer` of layer_types; `fallback` where the list is absent. Sections may have other kinds: those are mistakes.
+ */
+LayerKind standard_layer_kind(const Config *c, int n_layers, int layer, LayerKind fallback);
+
+#endif

@@ -1,0 +1,88 @@
+/* What mechanisms do with a step's rows: scratch, faults, norms, linears, writing keys and values. */
+#include "model/step.h"
+#include "model/mechanism.h"
+
+#include <string.h>
+
+enum { WRITE_ROWS = 8 };
+
+float *step_floats(Step *s, int rows, int cols) {
+    return arena_array(s->arena, (size_t)rows * (size_t)cols, sizeof(float));
+}
+
+void step_tap(const Step *s, int layer, const char *operation, const float *values, int cols) {
+    if (!s->tap) return;
+    const LayerSpec *spec = layer < 0 ? NULL : &s->blueprint->layers[layer];
+    s->tap(s->tap_context, layer, spec && spec->mixer ? spec->mixer->kind(spec) : "", operation, values, s->n, cols);
+}
+
+/* ---- faults ---- */
+
+void step_fail(Step *s, int row, int layer, const char *operation) {
+    size_t hidden = (size_t)s->blueprint->hidden;
+    for (int r = row; r < s->n && s->rows[r].state == s->rows[row].state; r++) {
+        if (s->faults[r].failed) continue;
+        s->faults[r] = (RowFault){true, layer, operation};
+        s->n_failed++;
+        memset(s->hidden + (size_t)r * hidden, 0, hidden * sizeof(float));
+    }
+}
+
+void step_zero_failed(const Step *s, float *x, int cols) {
+    for (int r = 0; r < s->n && s->n_failed; r++)
+        if (s->faults[r].failed) memset(x + (size_t)r * (size_t)cols, 0, (size_t)cols * sizeof *x);
+}
+
+bool step_linear(Step *s, const LinearJob *jobs, int n_jobs, const float *x, int cols, int layer,
+                 const char *operation) {
+    Activations *a = activations_new(s->arena, x, s->n, cols, s->numeric->activation_bits);
+    if (!a || !linear_apply(jobs, n_jobs, a, s->pool, s->arena)) return false;
+    if (activations_first_bad(a) >= 0)
+        for (int r = 0; r < s->n; r++)
+            if (activations_bad(a, r)) step_fail(s, r, layer, operation);
+    for (int j = 0; j < n_jobs; j++) step_zero_failed(s, jobs[j].y, linear_rows(jobs[j].w));
+    return true;
+}
+
+void step_norm(const Step *s, const NormSpec *spec, const Norm *norm, const float *x, float *y, int rows, int cols) {
+    if (spec->kind == NORM_RMS)
+        ops_rms_norm(s->pool, x, norm->weight, spec->eps, y, rows, cols);
+    else if (spec->kind == NORM_LAYER)
+        ops_layer_norm(s->pool, x, norm->weight, norm->bias, spec->eps, y, rows, cols);
+}
+
+float *step_keep(Step *s, int cols) {
+    if (s->n_kept == STEP_BUFFERS) return NULL;
+    float *values = step_floats(s, s->n, cols);
+    if (values) s->kept[s->n_kept++] = (StepBuffer){values, cols};
+    return values;
+}
+
+/* ---- keys and values ---- */
+
+typedef struct WriteJob {
+    const Step *step;
+    const float *k, *v;
+    int layer, k_width, v_width;
+    bool *bad; /* [rows] */
+} WriteJob;
+
+static void write_task(void *context, int task, int thread) {
+    const WriteJob *job = context;
+    const Step *s = job->step;
+    (void)thread;
+    for (int r = task * WRITE_ROWS; r < (task + 1) * WRITE_ROWS && r < s->n; r++)
+        job->bad[r] = !kv_write(state_layer(s->rows[r].state, job->layer), s->rows[r].position,
+                                job->k + (size_t)r * (size_t)job->k_width, job->v + (size_t)r * (size_t)job->v_width);
+}
+
+/* Positions are distinct, so rows can be written in any order. */
+bool step_store(Step *s, int layer, const float *k, int k_width, const float *v, int v_width) {
+    bool *bad = arena_array(s->arena, (size_t)s->n, sizeof *bad);
+    WriteJob job = {s, k, v, layer, k_width, v_width, bad};
+    if (!bad) return false;
+    pool_run(s->pool, write_task, &job, (s->n + WRITE_ROWS - 1) / WRITE_ROWS);
+    for (int r = 0; r < s->n; r++)
+        if (bad[r]) step_fail(s, r, layer, "kv_write");
+    return true;
+}

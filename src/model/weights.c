@@ -1,0 +1,251 @@
+/* The binder's second half: what a whole model asks for, what is left over, and then the plan carried out. Integer
+ * weights are laid out as tiles and their file pages let go; float weights stay mapped, or are copied where the step
+ * needs them in another order than the file has. */
+#include "base/log.h"
+#include "base/memory.h"
+#include "math/format_rows.h"
+#include "model/bind_plan.h"
+#include "model/mechanism.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the head ---- */
+
+static bool same_tensor(const Tensor *a, const Tensor *b) {
+    if (!a || !b) return a == b;
+    return a->dtype == b->dtype && a->bytes == b->bytes && memcmp(a->data, b->data, a->bytes) == 0;
+}
+
+static bool same_weight(const LinearPlan *a, const LinearPlan *b) {
+    bool same =
+        a->source.format == b->source.format && a->source.bits == b->source.bits && a->source.group == b->source.group;
+    for (int i = 0; i < PLAN_PARTS; i++) same = same && same_tensor(a->parts[i], b->parts[i]);
+    return same;
+}
+
+/* A head beside tied embeddings: an equal copy ties, a different one is used, as in transformers 5 (mlx-lm drops it).
+ */
+static bool bind_head(Binder *b, Weights *w) {
+    const Blueprint *p = b->blueprint;
+    LinearPlan embedding = b->linears[0], head = {.out = &w->head};
+    char name[NAME_MAX_BYTES];
+    bool present = names_expand(b->names, p->head.name, -1, -1, ".weight", name);
+    if (!present && p->tie == TIE_NO)
+        return bind_fail(
+            b, "%s: has no tensor \"%s.weight\", though config.json says that it is not tied to the embedding",
+            checkpoint_folder(b->names->checkpoint), name);
+    if (!present) return true;
+    if (p->head.bias) return bind_linear(b, &p->head, -1, p->vocab, p->hidden, &w->head);
+    if (!bind_plan_weight(b, &p->head, -1, -1, p->vocab, p->hidden, &head)) return false;
+    if (p->tie == TIE_YES && same_weight(&embedding, &head)) return true;
+    b->head_warned = p->tie == TIE_YES;
+    return bind_add_linear(b, &head);
+}
+
+/* ---- what is left over ---- */
+
+static int compare_pointers(const void *a, const void *b) {
+    uintptr_t x = (uintptr_t) * (const Tensor *const *)a, y = (uintptr_t) * (const Tensor *const *)b;
+    return x < y ? -1 : x > y;
+}
+
+static bool is_skipped(const Family *family, const char *name) {
+    for (const char *const *p = family->skipped_tensors; p && *p; p++)
+        if (name_matches(*p, name)) return true;
+    return false;
+}
+
+static bool add_skipped(Binder *b, Weights *w, const char *name) {
+    char **list = mem_resize(w->skipped, (size_t)w->n_skipped + 1, sizeof *list);
+    if (!list) return error_memory(b->err, "the list of tensors");
+    w->skipped = list;
+    if (!(list[w->n_skipped] = mem_string(name, strlen(name)))) return error_memory(b->err, "the list of tensors");
+    w->n_skipped++;
+    return true;
+}
+
+/* Every tensor of the checkpoint must have been asked for, or be one that the family skips. */
+static bool check_leftovers(Binder *b, Weights *w) {
+    const Tensor *extra = NULL;
+    int n_extra = 0;
+    if (b->n_used) qsort(b->used, (size_t)b->n_used, sizeof *b->used, compare_pointers);
+    for (int i = 0; i < checkpoint_count(b->names->checkpoint); i++) {
+        const Tensor *t = checkpoint_tensor(b->names->checkpoint, i);
+        if (b->n_used && bsearch(&t, b->used, (size_t)b->n_used, sizeof t, compare_pointers)) continue;
+        if (is_skipped(b->family, t->name)) {
+            if (!add_skipped(b, w, t->name)) return false;
+        } else if (n_extra++ == 0) {
+            extra = t;
+        }
+    }
+    if (!extra) return true;
+    char found[160];
+    tensor_shape_text(extra, found, sizeof found);
+    if (n_extra == 1)
+        return bind_fail(b, "%s: tensor \"%.200s\" %s has no place in this %s model as config.json describes it",
+                         extra->file, extra->name, found, b->family->name);
+    return bind_fail(
+        b, "%s: tensor \"%.200s\" %s and %d others have no place in this %s model as config.json describes it",
+        extra->file, extra->name, found, n_extra - 1, b->family->name);
+}
+
+/* ---- the whole plan ---- */
+
+static bool plan_layer(Binder *b, int i, LayerWeights *w) {
+    const LayerSpec *spec = &b->blueprint->layers[i];
+    int hidden = b->blueprint->hidden;
+    return bind_norm(b, &spec->mixer_norm, i, hidden, &w->mixer_norm) &&
+           bind_norm(b, &spec->ffn_norm, i, hidden, &w->ffn_norm) &&
+           bind_norm(b, &spec->mixer_out, i, hidden, &w->mixer_out) &&
+           bind_norm(b, &spec->ffn_out, i, hidden, &w->ffn_out) && bind_vector(b, spec->scalar, i, 1, 0, &w->scalar) &&
+           (!spec->mixer || spec->mixer->bind(b, spec, i, w)) && (!spec->ffn || spec->ffn->bind(b, spec, i, w));
+}
+
+static bool plan_all(Binder *b, Weights *w) {
+    const Blueprint *p = b->blueprint;
+    if (!bind_linear(b, &p->embedding, -1, p->vocab, p->hidden, &w->embedding) ||
+        !bind_linear(b, &p->positions, -1, p->n_positions, p->hidden, &w->positions) ||
+        !bind_norm(b, &p->embedding_norm, -1, p->hidden, &w->embedding_norm) ||
+        !bind_norm(b, &p->final_norm, -1, p->hidden, &w->final_norm))
+        return false;
+    for (int i = 0; i < p->n_layers; i++)
+        if (!plan_layer(b, i, &w->layers[i])) return false;
+    return bind_head(b, w) && check_leftovers(b, w);
+}
+
+/* ---- taking memory ---- */
+
+/* n values of a float tensor from value `first` on, to be freed by the caller. */
+static float *read_floats(const Tensor *t, int64_t first, int64_t n) {
+    WeightFormat format = t->dtype == DTYPE_F32 ? WEIGHT_F32 : t->dtype == DTYPE_F16 ? WEIGHT_F16 : WEIGHT_BF16;
+    WeightSource source = {
+        .format = format, .rows = 1, .cols = n, .codes = t->data + (uint64_t)first * dtype_bytes(t->dtype)};
+    float *values = mem_array((size_t)n, sizeof *values);
+    if (values) weight_row(&source, 0, values);
+    return values;
+}
+
+static float *read_vector(const VectorPlan *plan) {
+    int64_t n = (int64_t)(plan->tensor->bytes / dtype_bytes(plan->tensor->dtype));
+    float *values = read_floats(plan->tensor, 0, n);
+    for (int64_t i = 0; values && plan->plus != 0 && i < n; i++) values[i] += plan->plus;
+    return values;
+}
+
+/* The bias of the rows that are taken. In place: row i comes from no earlier row than i. */
+static float *read_bias(const LinearPlan *plan) {
+    const RowSlice *r = &plan->rows;
+    int64_t there = plan->transposed ? plan->source.cols : plan->source.rows;
+    float *values = read_floats(plan->bias, there * plan->slot, there);
+    for (int64_t i = 0; values && i < r->total; i++)
+        values[i] = values[r->from + i / r->take * r->period + i % r->take];
+    return values;
+}
+
+/* The matrix as the step reads it; *copy: what had to be copied for that. */
+static bool arrange(const LinearPlan *plan, WeightSource *out, void **copy, Error *err) {
+    const RowSlice *r = &plan->rows;
+    RowPick pick = {r->total, r->from, r->take, r->period};
+    return plan->transposed ? weight_columns_pick(&plan->source, &pick, out, copy, err)
+                            : weight_rows_pick(&plan->source, &pick, out, copy, err);
+}
+
+static void release_file_pages(const LinearPlan *plan) {
+    for (int i = 0; i < PLAN_PARTS; i++) {
+        const Tensor *t = plan->parts[i];
+        if (!t) continue;
+        uint64_t each = t->bytes / (uint64_t)plan->n_slots;
+        mapping_release(t->data + each * (uint64_t)plan->slot, each);
+    }
+}
+
+static bool load_linear(const LinearPlan *plan, Weights *w, Pool *pool, Error *err) {
+    char format[64];
+    WeightSource source;
+    void *copy;
+    float *bias = plan->bias ? read_bias(plan) : NULL;
+    if (plan->bias && !bias) return error_memory(err, "a bias");
+    Linear *linear = arrange(plan, &source, &copy, err) ? linear_new(&source, bias, pool, err) : NULL;
+    mem_free(bias);
+    bool borrowed = linear && copy && !linear_is_integer(linear);
+    if (borrowed) w->copies[w->n_copies++] = copy;
+    if (!borrowed) mem_free(copy);
+    if (!linear) return error_prefix(err, "%s", plan->parts[0]->name);
+    w->linears[w->n_linears] = linear;
+    weight_format_name(&source, format, sizeof format);
+    w->formats[w->n_linears++] = mem_string(format, strlen(format));
+    if (!w->formats[w->n_linears - 1]) return error_memory(err, "a name");
+    *plan->out = linear;
+    if (copy || linear_is_integer(linear)) release_file_pages(plan);
+    return true;
+}
+
+static bool load_all(const Binder *b, Weights *w, Pool *pool, Error *err) {
+    w->linears = mem_zeroed((size_t)b->n_linears, sizeof *w->linears);
+    w->formats = mem_zeroed((size_t)b->n_linears, sizeof *w->formats);
+    w->copies = mem_zeroed((size_t)b->n_linears, sizeof *w->copies);
+    w->vectors = mem_zeroed((size_t)b->n_vectors, sizeof *w->vectors);
+    if (!w->linears || !w->formats || !w->copies || !w->vectors) return error_memory(err, "the list of weights");
+    for (int i = 0; i < b->n_vectors; i++) {
+        if (!(w->vectors[i] = read_vector(&b->vectors[i]))) return error_memory(err, "a norm");
+        *b->vectors[i].out = w->vectors[w->n_vectors++];
+    }
+    for (int i = 0; i < b->n_linears; i++)
+        if (!load_linear(&b->linears[i], w, pool, err)) return false;
+    if (!w->head) w->head = w->embedding;
+    return true;
+}
+
+/* Gemma 3 multiplies by sqrt(hidden) in the type in which the embedding, or its scales, are stored. */
+static float embedding_scale(const Binder *b) {
+    const LinearPlan *e = &b->linears[0];
+    const Tensor *said = e->parts[1] ? e->parts[1] : e->parts[0];
+    float scale = b->blueprint->embedding_scale == 0 ? 1 : b->blueprint->embedding_scale;
+    if (!b->blueprint->embedding_scale_stored || said->dtype != DTYPE_BF16) return scale;
+    uint32_t bits;
+    memcpy(&bits, &scale, sizeof bits);
+    bits = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000u; /* half to even */
+    memcpy(&scale, &bits, sizeof scale);
+    return scale;
+}
+
+void weights_clear(Weights *w) {
+    for (int i = 0; i < w->n_linears; i++) {
+        linear_free(w->linears[i]);
+        mem_free(w->formats[i]);
+    }
+    for (int i = 0; i < w->n_vectors; i++) mem_free(w->vectors[i]);
+    for (int i = 0; i < w->n_copies; i++) mem_free(w->copies[i]);
+    for (int i = 0; i < w->n_skipped; i++) mem_free(w->skipped[i]);
+    mem_free(w->linears);
+    mem_free(w->formats);
+    mem_free(w->vectors);
+    mem_free(w->copies);
+    mem_free(w->skipped);
+    mem_free(w->layers);
+    arena_clear(&w->arena);
+    *w = (Weights){0};
+}
+
+bool weights_bind(const Names *names, const Blueprint *blueprint, const Family *family, Pool *pool, Weights *out,
+                  Error *err) {
+    Error local;
+    Binder b = {.names = names, .blueprint = blueprint, .family = family, .weights = out, .err = err ? err : &local};
+    *out = (Weights){0}; /* plans point into it */
+    arena_init(&out->arena);
+    out->layers = mem_zeroed((size_t)blueprint->n_layers, sizeof *out->layers);
+    bool ok = out->layers || error_memory(err, "the layers");
+    ok = ok && quantization_read(checkpoint_config(names->checkpoint), &b.quantization, b.err) && plan_all(&b, out) &&
+         load_all(&b, out, pool, b.err);
+    if (ok) out->embedding_scale = embedding_scale(&b);
+    if (ok && b.head_warned)
+        log_warn("%s.weight differs from the embedding although config.json ties them; it is used",
+                 blueprint->head.name);
+    mem_free(b.linears);
+    mem_free(b.vectors);
+    mem_free(b.used);
+    if (!ok) weights_clear(out);
+    return ok;
+}
