@@ -38,7 +38,7 @@ static void no_byte_differs_in_any_way_of_running(void **state) {
 }
 
 /* 600 positions: past the 512 of an attention block, over ten pages, with a window that is no multiple of anything. */
-static void no_byte_differs_past_blocks_pages_and_windows(void **state) {
+static void check_600(const char *config) {
     enum { LONG_IDS = 600 };
     static int32_t ids[LONG_IDS];
     ModelOptions settings = {.numeric = {KV_I16, 16}};
@@ -46,12 +46,9 @@ static void no_byte_differs_past_blocks_pages_and_windows(void **state) {
     TinyModel m;
     CheckReport report;
     Error err = {""};
-    (void)state;
     for (int i = 0; i < LONG_IDS; i++) ids[i] = (i * i + 7 * i) % TINY_VOCAB;
     test_folder_make(&folder);
-    tiny_write(&folder,
-               &(TinyLlama){
-                   .config = ", \"layer_types\": [\"full_attention\", \"sliding_attention\"], \"sliding_window\": 70"});
+    tiny_write(&folder, &(TinyLlama){.config = config});
     if (!tiny_open(&m, &folder, &settings, &err)) fail_msg("%s", err.text);
     CheckOptions o = {.ids = ids, .n_ids = LONG_IDS};
     if (!check_run(m.model, &o, &report, &err)) fail_msg("%s", err.text);
@@ -61,9 +58,24 @@ static void no_byte_differs_past_blocks_pages_and_windows(void **state) {
     test_folder_remove(&folder);
 }
 
+static void no_byte_differs_past_blocks_pages_and_windows(void **state) {
+    (void)state;
+    check_600(", \"layer_types\": [\"full_attention\", \"sliding_attention\"], \"sliding_window\": 70");
+}
+
+/* Past 530, all that was run is run again with the other rotary table. */
+static void no_byte_differs_past_a_rotary_boundary(void **state) {
+    (void)state;
+    check_600(", \"layer_types\": [\"full_attention\", \"sliding_attention\"], \"sliding_window\": 70,"
+              " \"original_max_position_embeddings\": 530, \"rope_scaling\": {\"type\": \"longrope\","
+              " \"short_factor\": [1, 1.02, 1.05, 1.1, 1.2, 1.35, 1.5, 1.7],"
+              " \"long_factor\": [1.05, 1.2, 1.7, 2.5, 4, 6, 9, 12]}");
+}
+
 int main(int argc, char **argv) {
     golden_choose(argc, argv);
     const struct CMUnitTest tests[] = {cmocka_unit_test(no_byte_differs_in_any_way_of_running),
-                                       cmocka_unit_test(no_byte_differs_past_blocks_pages_and_windows)};
+                                       cmocka_unit_test(no_byte_differs_past_blocks_pages_and_windows),
+                                       cmocka_unit_test(no_byte_differs_past_a_rotary_boundary)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,11 +25,8 @@ void fresh_logits(Model *m, const int32_t *ids, int n, float *out) {
     free(faults);
 }
 
-void fresh_longrope_open(TinyModel *m, int boundary, int context) {
-    ModelOptions o = {.numeric = {KV_I16, 16}, .context = context};
+void fresh_longrope_write(const TestFolder *folder, int boundary) {
     char config[600];
-    TestFolder folder;
-    Error err = {""};
     snprintf(config, sizeof config,
              ", \"layer_types\": [\"full_attention\", \"sliding_attention\"], \"sliding_window\": 20,"
              " \"rope_scaling\": {\"type\": \"longrope\", \"original_max_position_embeddings\": %d,"
@@ -37,8 +34,15 @@ void fresh_longrope_open(TinyModel *m, int boundary, int context) {
              " \"short_factor\": [1.0, 1.02, 1.05, 1.1, 1.2, 1.35, 1.5, 1.7],"
              " \"long_factor\": [1.05, 1.2, 1.7, 2.5, 4.0, 6.0, 9.0, 12.0]}",
              boundary);
+    tiny_write(folder, &(TinyLlama){.head = TINY_HEAD_OWN, .config = config});
+}
+
+void fresh_longrope_open(TinyModel *m, int boundary, int context) {
+    ModelOptions o = {.numeric = {KV_I16, 16}, .context = context};
+    TestFolder folder;
+    Error err = {""};
     test_folder_make(&folder);
-    tiny_write(&folder, &(TinyLlama){.head = TINY_HEAD_OWN, .config = config});
+    fresh_longrope_write(&folder, boundary);
     if (!tiny_open(m, &folder, &o, &err)) fail_msg("%s", err.text);
     test_folder_remove(&folder);
 }

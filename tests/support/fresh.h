@@ -8,8 +8,9 @@
 /* Into out [vocab]. Ends the test when it can not run. */
 void fresh_logits(Model *m, const int32_t *ids, int n, float *out);
 
-/* Opens the tiny llama with longrope: short and long tables and scales differ; the second layer has a window of 20.
- * `context` as --ctx (0: 600). Ends the test when it can not; tiny_close ends its use. */
+/* The tiny llama with longrope: short and long tables and scales differ; the second layer has a window of 20. */
+void fresh_longrope_write(const TestFolder *folder, int boundary);
+/* Opens it; `context` as --ctx (0: 600). Ends the test when it can not; tiny_close ends its use. */
 void fresh_longrope_open(TinyModel *m, int boundary, int context);
 
 /* n ids of the tiny vocabulary. */
