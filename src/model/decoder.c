@@ -177,6 +177,13 @@ static bool keep_wanted(Step *s, const int *from, int n) {
 static bool storing_layer_forward(Step *s, int layer, const int *from, int n_wanted, Scratch *t) {
     const Mechanism *mixer = s->blueprint->layers[layer].mixer;
     const float *in = mixer_input(s, layer, t->x);
+    if (!mixer->store) { /* what a recurrence leaves comes with what it gives */
+        if (!mixer->run(s, layer, in, t->y)) return false;
+        if (n_wanted == 0) return true;
+        keep_rows(t->y, from, n_wanted, s->blueprint->hidden);
+        if (!keep_wanted(s, from, n_wanted)) return false;
+        return layer_finish(s, layer, mixer_input(s, layer, t->x), t);
+    }
     if (!mixer->store(s, layer, in)) return false;
     if (n_wanted == 0) return true;
     if (!keep_wanted(s, from, n_wanted)) return false;
@@ -277,7 +284,7 @@ static bool make_angles(Step *s) {
 static bool keeps_state(const LayerSpec *spec) {
     LayerShape shape = {0};
     if (spec->mixer && spec->mixer->state) spec->mixer->state(spec, KV_F32, &shape);
-    return shape.kv.heads > 0;
+    return shape.kv.heads > 0 || shape.recurrent > 0;
 }
 
 /* The last layer that leaves something in the sequences' states; -1: none does. */

@@ -105,7 +105,7 @@ static double cache_bytes(const StateShape *shape, int context) {
         int seen = l->window ? l->window : l->chunk; /* the most that a row sees */
         int pages = (context + KV_PAGE - 1) / KV_PAGE, most = (seen + KV_PAGE - 1) / KV_PAGE + 1;
         if (seen && pages > most) pages = most;
-        bytes += (double)pages * (double)kv_page_bytes(&l->kv);
+        bytes += (double)pages * (double)kv_page_bytes(&l->kv) + (double)l->recurrent * sizeof(float);
     }
     return bytes;
 }

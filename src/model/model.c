@@ -187,6 +187,8 @@ static bool check_row(const Model *m, const Row *rows, int r, Error *err) {
     const Row *row = &rows[r];
     bool follows = r > 0 && rows[r - 1].state == row->state;
     int expected = follows ? rows[r - 1].position + 1 : state_length(row->state);
+    if (state_spoiled(row->state))
+        return error_set(err, "row %d continues a sequence of which a step failed; it must be restarted", r);
     if (row->position != expected)
         return error_set(err, "row %d of the step is at position %d, expected %d", r, row->position, expected);
     if (row->position >= m->context)
@@ -209,7 +211,11 @@ static bool reserve_states(const Row *rows, int n_rows, Error *err) {
 /* A failed sequence keeps its old length. */
 static void advance_states(const Row *rows, int n_rows, const RowFault *faults) {
     for (int r = 0; r < n_rows; r++) {
-        if (!is_last_of_state(rows, n_rows, r) || faults[r].failed) continue;
+        if (!is_last_of_state(rows, n_rows, r)) continue;
+        if (faults[r].failed) {
+            state_spoil(rows[r].state);
+            continue;
+        }
         state_set_length(rows[r].state, rows[r].position + 1);
         state_trim(rows[r].state, rows[r].position + 1);
     }
@@ -240,7 +246,10 @@ bool model_step(Model *m, const Row *rows, int n_rows, const float **logits, Row
                  .tap = m->tap,
                  .tap_context = m->tap_context};
     const float *result;
-    if (!decoder_run(&step, &result)) return error_memory(err, "a step");
+    if (!decoder_run(&step, &result)) {
+        for (int r = 0; r < n_rows; r++) state_spoil(rows[r].state);
+        return error_memory(err, "a step");
+    }
     *logits = result;
     advance_states(rows, n_rows, faults);
     return true;

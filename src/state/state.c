@@ -13,6 +13,7 @@ typedef struct Layer {
     int n_slots;     /* room in `pages` */
     int first, end;  /* pages [first, end) exist */
     uint8_t *spare;  /* one dropped page kept for the next */
+    float *recurrent;
 } Layer;
 
 struct State {
@@ -20,20 +21,39 @@ struct State {
     Layer *layers;
     int length;
     int side;
+    float *recurrent; /* of all layers, one after the other; NULL: none */
+    size_t n_recurrent;
+    bool spoiled;
     size_t bytes;
+};
+
+struct StateSnapshot {
+    int length;
+    size_t n;
+    float values[];
 };
 
 State *state_new(const StateShape *shape, Error *err) {
     State *s = mem_zeroed(1, sizeof *s);
     Layer *layers = mem_zeroed((size_t)shape->n_layers, sizeof *layers);
-    if (!s || !layers) {
+    size_t n = 0;
+    for (int i = 0; i < shape->n_layers; i++) n += shape->layers[i].recurrent;
+    float *recurrent = n ? mem_zeroed(n, sizeof *recurrent) : NULL;
+    if (!s || !layers || (n && !recurrent)) {
         mem_free(s);
         mem_free(layers);
+        mem_free(recurrent);
         error_memory(err, "a sequence's state");
         return NULL;
     }
-    *s = (State){.shape = shape, .layers = layers};
-    for (int i = 0; i < shape->n_layers; i++) layers[i].view.shape = shape->layers[i].kv;
+    *s = (State){.shape = shape, .layers = layers, .recurrent = recurrent, .n_recurrent = n};
+    s->bytes = n * sizeof *recurrent;
+    size_t at = 0;
+    for (int i = 0; i < shape->n_layers; i++) {
+        layers[i].view.shape = shape->layers[i].kv;
+        layers[i].recurrent = shape->layers[i].recurrent ? recurrent + at : NULL;
+        at += shape->layers[i].recurrent;
+    }
     return s;
 }
 
@@ -46,6 +66,7 @@ void state_free(State *s) {
         mem_free(l->pages);
     }
     mem_free(s->layers);
+    mem_free(s->recurrent);
     mem_free(s);
 }
 
@@ -112,12 +133,66 @@ static int first_visible(const LayerShape *l, int n) {
     return window > chunk ? window : chunk;
 }
 
-bool state_cut(State *s, int n) {
+/* Whether every layer still holds what a row at n would see. */
+static bool holds(const State *s, int n) {
     if (n > s->length) return false;
     for (int i = 0; i < s->shape->n_layers; i++)
         if (first_visible(&s->shape->layers[i], n) / KV_PAGE < s->layers[i].first) return false;
+    return true;
+}
+
+static void shrink(State *s, int n) {
     for (int i = 0; i < s->shape->n_layers; i++) layer_shrink(s, &s->layers[i], (n + KV_PAGE - 1) / KV_PAGE);
     s->length = n;
+}
+
+bool state_cut(State *s, int n) {
+    if (s->n_recurrent && n != s->length && n > 0) return false;
+    if (s->spoiled || !holds(s, n)) return false;
+    if (n == 0 && s->n_recurrent) memset(s->recurrent, 0, s->n_recurrent * sizeof *s->recurrent);
+    shrink(s, n);
+    return true;
+}
+
+/* ---- recurrent state ---- */
+
+float *state_recurrent(const State *s, int layer) {
+    return s->layers[layer].recurrent;
+}
+
+void state_spoil(State *s) {
+    s->spoiled = s->n_recurrent > 0;
+}
+
+bool state_spoiled(const State *s) {
+    return s->spoiled;
+}
+
+StateSnapshot *state_save(const State *s, Error *err) {
+    StateSnapshot *snapshot = mem_zeroed(1, sizeof *snapshot + s->n_recurrent * sizeof *s->recurrent);
+    if (!snapshot) {
+        error_memory(err, "a snapshot of a sequence's state");
+        return NULL;
+    }
+    snapshot->length = s->length;
+    snapshot->n = s->n_recurrent;
+    if (s->n_recurrent) memcpy(snapshot->values, s->recurrent, s->n_recurrent * sizeof *s->recurrent);
+    return snapshot;
+}
+
+void state_snapshot_free(StateSnapshot *snapshot) {
+    mem_free(snapshot);
+}
+
+size_t state_snapshot_bytes(const StateSnapshot *snapshot) {
+    return sizeof *snapshot + snapshot->n * sizeof(float);
+}
+
+bool state_restore(State *s, const StateSnapshot *snapshot) {
+    if (snapshot->n != s->n_recurrent || !holds(s, snapshot->length)) return false;
+    if (s->n_recurrent) memcpy(s->recurrent, snapshot->values, s->n_recurrent * sizeof *s->recurrent);
+    s->spoiled = false;
+    shrink(s, snapshot->length);
     return true;
 }
 
@@ -136,6 +211,8 @@ void state_restart(State *s, int side) {
         l->first = 0;
         l->end = n;
     }
+    if (s->n_recurrent) memset(s->recurrent, 0, s->n_recurrent * sizeof *s->recurrent);
+    s->spoiled = false;
     s->length = 0;
     s->side = side;
 }

@@ -1,14 +1,16 @@
-/* What a sequence remembers: per layer the keys and values of its positions, in pages that grow with use. The caller
- * states positions; the state only stores. A layer with a window drops pages that no later row can see. */
+/* What a sequence remembers: per layer the keys and values of its positions, in pages that grow with use, or a
+ * recurrent state of fixed size that stands for all of them, or both. The caller states positions; the state only
+ * stores. A layer with a window drops pages that no later row can see. */
 #ifndef LOCKSTEP_STATE_STATE_H
 #define LOCKSTEP_STATE_STATE_H
 
 #include "math/attend.h"
 
 typedef struct LayerShape {
-    KvShape kv; /* heads 0: the layer keeps no keys and values */
-    int window; /* 0: all positions; W: a row at p sees p-W+1 .. p */
-    int chunk;  /* 0: no limit; C: a row at p sees from p - p % C on */
+    KvShape kv;       /* heads 0: the layer keeps no keys and values */
+    int window;       /* 0: all positions; W: a row at p sees p-W+1 .. p */
+    int chunk;        /* 0: no limit; C: a row at p sees from p - p % C on */
+    size_t recurrent; /* floats that the rows advance one after the other; all zero before the first */
 } LayerShape;
 
 typedef struct StateShape {
@@ -27,12 +29,31 @@ bool state_reserve(State *s, int end, Error *err);
 int state_length(const State *s);
 void state_set_length(State *s, int n);
 /* Forgets positions >= n, for a rejected draft or a new turn that shares a prefix. False (nothing changed) when a
- * windowed layer no longer holds what a row at n would see. */
+ * windowed layer no longer holds what a row at n would see, or when there is recurrent state (but n = 0 is a restart).
+ */
 bool state_cut(State *s, int n);
 /* Which of its model's rotary tables all of it was computed with: model_side() says what a prefix needs. */
 int state_side(const State *s);
 /* Forgets all positions; what follows is computed on `side`. The memory stays, for a prefix that is run again. */
 void state_restart(State *s, int side);
+/* The recurrent floats of a layer, as the last row that ran left them; NULL where the layer has none. Only a step
+ * writes them. */
+float *state_recurrent(const State *s, int layer);
+/* A step that did not finish leaves recurrent floats of no position: the state can then only be restarted or restored.
+ */
+void state_spoil(State *s);
+bool state_spoiled(const State *s);
+
+/* The recurrent floats and the length as they are now. Keys and values are not copied: they stay where they are. NULL
+ * when out of memory. */
+typedef struct StateSnapshot StateSnapshot;
+StateSnapshot *state_save(const State *s, Error *err);
+void state_snapshot_free(StateSnapshot *snapshot);
+size_t state_snapshot_bytes(const StateSnapshot *snapshot);
+/* Back to where the snapshot was taken, of the same state and with nothing cut below it or restarted since. False
+ * (nothing changed) when a windowed layer no longer holds what a row there would see. */
+bool state_restore(State *s, const StateSnapshot *snapshot);
+
 const KvView *state_layer(const State *s, int layer);
 size_t state_bytes(const State *s); /* memory in pages */
 

@@ -226,7 +226,7 @@ static bool attention_read(Step *s, int layer, const float *x, float *out) {
 static void attention_state(const LayerSpec *spec, KvFormat kv, LayerShape *out) {
     const AttentionSpec *a = &spec->attention;
     if (a->shared) return;
-    *out = (LayerShape){{kv, a->n_kv_heads, a->head_dim, value_dim(a)}, a->window, a->chunk};
+    *out = (LayerShape){.kv = {kv, a->n_kv_heads, a->head_dim, value_dim(a)}, .window = a->window, .chunk = a->chunk};
 }
 
 static const char *attention_kind(const LayerSpec *spec) {

@@ -131,6 +131,37 @@ static void failed_growth_changes_nothing(void **state) {
     }
 }
 
+/* A recurrent state stands for all positions: it cannot be cut, only restarted or restored. */
+static void recurrent_floats_are_saved_and_restored(void **state) {
+    static const LayerShape layers[2] = {{.kv = {KV_I16, 2, 32, 32}}, {.recurrent = 3}};
+    static const StateShape hybrid = {2, layers};
+    State *s = state_new(&hybrid, NULL);
+    (void)state;
+    assert_null(state_recurrent(s, 0));
+    float *r = state_recurrent(s, 1);
+    assert_true(r[0] == 0 && r[2] == 0);
+    assert_true(state_reserve(s, 5, NULL));
+    state_set_length(s, 5);
+    r[1] = 7;
+    StateSnapshot *at5 = state_save(s, NULL);
+    assert_true(state_reserve(s, 9, NULL));
+    state_set_length(s, 9);
+    r[1] = 8;
+    assert_false(state_cut(s, 5));
+    assert_int_equal(state_length(s), 9);
+    state_spoil(s);
+    assert_false(state_cut(s, 9));
+    assert_true(state_restore(s, at5));
+    assert_false(state_spoiled(s));
+    assert_int_equal(state_length(s), 5);
+    assert_true(r[1] == 7);
+    state_restart(s, 0);
+    assert_true(r[1] == 0);
+    assert_false(state_restore(s, at5)); /* its keys and values are gone */
+    state_snapshot_free(at5);
+    state_free(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_grows_by_pages_as_used),
@@ -139,6 +170,7 @@ int main(void) {
         cmocka_unit_test(a_cut_returns_whole_pages),
         cmocka_unit_test(a_restart_keeps_the_memory),
         cmocka_unit_test(failed_growth_changes_nothing),
+        cmocka_unit_test(recurrent_floats_are_saved_and_restored),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
