@@ -17,14 +17,17 @@ struct Linear {
     float *bias; /* NULL or [rows] */
 };
 
-enum { STREAMED_ROWS = 16, GROUP_SIZES = 4, MAX_JOBS = 8, MAX_TASK_TILES = 4, FLOAT_TASK = 32 };
+enum { STREAMED_ROWS = 16, GROUP_SIZES = 4, MAX_TASK_TILES = 4, FLOAT_TASK = 32, FORK_BYTES = 1 << 17 };
 
 struct Activations {
-    const float *x;
+    const float *x; /* NULL in a selection until float weights ask for it */
     int rows, cols, bits;
     QuantRows *forms[GROUP_SIZES]; /* groups of 16, 32, 64, 128 */
     uint8_t *bad;                  /* [rows] */
     bool scanned;                  /* for float weights */
+    Activations *parent;           /* a selection: row i is row from[i] of the parent, which has no parent */
+    int *from;
+    bool consecutive; /* from[i] = from[0] + i: everything points into the parent */
 };
 
 typedef struct PackContext {
@@ -42,7 +45,7 @@ static void pack_task(void *context, int task, int thread) {
 
 static bool pack_tiles(Linear *w, const WeightSource *source, Pool *pool, Error *err) {
     if (!tile_format(source, &w->format, err)) return false;
-    w->n_tiles = (w->rows + TILE_ROWS - 1) / TILE_ROWS;
+    w->n_tiles = linear_tiles(w);
     w->tile_bytes = tile_bytes(&w->format, w->cols);
     w->map_bytes = (size_t)w->n_tiles * w->tile_bytes;
     w->tiles = mem_map(w->map_bytes);
@@ -100,6 +103,10 @@ bool linear_is_integer(const Linear *w) {
     return w->integer;
 }
 
+int linear_tiles(const Linear *w) {
+    return (w->rows + TILE_ROWS - 1) / TILE_ROWS;
+}
+
 size_t linear_bytes(const Linear *w) {
     if (w->integer) return w->map_bytes;
     WeightRowBytes bytes;
@@ -122,6 +129,29 @@ Activations *activations_new(Arena *arena, const float *x, int rows, int cols, i
     if (!a || !bad) return NULL;
     memset(bad, 0, (size_t)rows);
     *a = (Activations){.x = x, .rows = rows, .cols = cols, .bits = bits, .bad = bad};
+    return a;
+}
+
+static bool are_consecutive(const int *rows, int n) {
+    for (int i = 1; i < n; i++)
+        if (rows[i] != rows[0] + i) return false;
+    return n > 0;
+}
+
+Activations *activations_select(Arena *arena, Activations *parent, const int *rows, int n) {
+    Activations *a = arena_array(arena, 1, sizeof *a);
+    int *from = arena_array(arena, (size_t)n, sizeof *from);
+    uint8_t *bad = arena_array(arena, (size_t)n, 1);
+    if (!a || !from || !bad) return NULL;
+    for (int i = 0; i < n; i++) from[i] = parent->parent ? parent->from[rows[i]] : rows[i];
+    if (parent->parent) parent = parent->parent;
+    *a = (Activations){
+        .rows = n, .cols = parent->cols, .bits = parent->bits, .bad = bad, .parent = parent, .from = from};
+    a->consecutive = are_consecutive(from, n);
+    if (a->consecutive) {
+        a->x = parent->x + (size_t)from[0] * (size_t)parent->cols;
+        a->bad = parent->bad + from[0];
+    }
     return a;
 }
 
@@ -180,8 +210,8 @@ static void prepare(Activations *a, QuantRows *form, Pool *pool) {
     pool_run(pool, prepare_task, &context, (a->rows + context.rows_per_task - 1) / context.rows_per_task);
 }
 
-/* The form that w needs, made now if it is not there yet. */
-static bool prepare_for(Activations *a, const Linear *w, Pool *pool, Arena *arena) {
+/* The form that w needs of inputs that are no selection, made now if it is not there yet. */
+static bool prepare_whole(Activations *a, const Linear *w, Pool *pool, Arena *arena) {
     if (!w->integer) {
         if (!a->scanned) prepare(a, NULL, pool);
         a->scanned = true;
@@ -195,14 +225,114 @@ static bool prepare_for(Activations *a, const Linear *w, Pool *pool, Arena *aren
     return true;
 }
 
+/* ---- selections: forms are copied, or point into the parent's ---- */
+
+static size_t form_row_bytes(const QuantRows *q) {
+    return (size_t)q->padded * (size_t)q->bits / 8;
+}
+
+static QuantRows *form_window(const QuantRows *q, int first, int n, Arena *arena) {
+    QuantRows *w = arena_array(arena, 1, sizeof *w);
+    if (!w) return NULL;
+    size_t at = (size_t)first * (size_t)q->n_groups;
+    *w = *q;
+    w->n_rows = n;
+    w->codes += (size_t)first * form_row_bytes(q);
+    w->a += at;
+    w->a_sum += at;
+    w->sum += at;
+    w->bad += first;
+    return w;
+}
+
+static void form_copy_row(QuantRows *to, int i, const QuantRows *from, int row) {
+    size_t bytes = form_row_bytes(from), n = (size_t)from->n_groups, at = (size_t)i * n, source = (size_t)row * n;
+    memcpy(to->codes + (size_t)i * bytes, from->codes + (size_t)row * bytes, bytes);
+    memcpy(to->a + at, from->a + source, n * sizeof *to->a);
+    memcpy(to->a_sum + at, from->a_sum + source, n * sizeof *to->a_sum);
+    memcpy(to->sum + at, from->sum + source, n * sizeof *to->sum);
+}
+
+typedef struct CopyJob {
+    const Activations *a;
+    QuantRows *form; /* NULL: the floats go to x */
+    float *x;
+} CopyJob;
+
+typedef struct CopyContext {
+    CopyJob *jobs;
+    int n_jobs, per_task;
+    size_t bytes;
+} CopyContext;
+
+static void copy_task(void *context, int task, int thread) {
+    (void)thread;
+    const CopyContext *c = context;
+    for (int j = task * c->per_task; j < (task + 1) * c->per_task && j < c->n_jobs; j++) {
+        const Activations *a = c->jobs[j].a;
+        QuantRows *form = c->jobs[j].form;
+        size_t cols = (size_t)a->cols;
+        for (int i = 0; i < a->rows; i++) {
+            if (form)
+                form_copy_row(form, i, a->parent->forms[group_index(form->group)], a->from[i]);
+            else
+                memcpy(c->jobs[j].x + (size_t)i * cols, a->parent->x + (size_t)a->from[i] * cols, cols * sizeof(float));
+        }
+    }
+}
+
+/* What w needs of a selection, whose parent has it: made now, or put on the list of what is to be copied. */
+static bool plan_copy(Activations *a, const Linear *w, CopyContext *copies, Arena *arena) {
+    for (int i = 0; i < a->rows; i++) a->bad[i] = a->parent->bad[a->from[i]];
+    size_t bytes = (size_t)a->rows * (size_t)a->cols * sizeof(float);
+    if (!w->integer) {
+        if (a->x) return true;
+        float *x = arena_array(arena, (size_t)a->rows, (size_t)a->cols * sizeof *x);
+        if (!x) return false;
+        copies->jobs[copies->n_jobs++] = (CopyJob){.a = a, .x = x};
+        copies->bytes += bytes;
+        a->x = x;
+        return true;
+    }
+    int group = group_index(w->format.group);
+    if (a->forms[group]) return true;
+    const QuantRows *whole = a->parent->forms[group];
+    a->forms[group] =
+        a->consecutive ? form_window(whole, a->from[0], a->rows, arena) : form_new(a, w->format.group, arena);
+    if (!a->forms[group]) return false;
+    if (!a->consecutive) {
+        copies->jobs[copies->n_jobs++] = (CopyJob){.a = a, .form = a->forms[group]};
+        copies->bytes += bytes;
+    }
+    return true;
+}
+
+static bool prepare_jobs(const LinearJob *jobs, int n_jobs, Pool *pool, Arena *arena) {
+    CopyContext copies = {.jobs = arena_array(arena, (size_t)n_jobs, sizeof *copies.jobs), .per_task = 1};
+    if (!copies.jobs) return false;
+    for (int j = 0; j < n_jobs; j++) {
+        Activations *a = jobs[j].x;
+        if (!prepare_whole(a->parent ? a->parent : a, jobs[j].w, pool, arena)) return false;
+        if (a->parent && !plan_copy(a, jobs[j].w, &copies, arena)) return false;
+    }
+    if (copies.n_jobs == 0) return true;
+    if (copies.bytes < FORK_BYTES) copies.per_task = copies.n_jobs;
+    pool_run(pool, copy_task, &copies, (copies.n_jobs + copies.per_task - 1) / copies.per_task);
+    return true;
+}
+
 /* ---- the parallel region ---- */
+
+/* Tasks of job j are [plan[j].first_task, plan[j + 1].first_task), each of per_task tiles, or outputs of float weights.
+ */
+typedef struct JobPlan {
+    int first_task, per_task;
+} JobPlan;
 
 typedef struct ApplyContext {
     const LinearJob *jobs;
     int n_jobs;
-    int first_task[MAX_JOBS + 1]; /* tasks of job j are [first_task[j], first_task[j + 1]) */
-    int per_task[MAX_JOBS];       /* tiles, or outputs of a float linear */
-    const Activations *x;
+    JobPlan *plan;    /* [n_jobs + 1] */
     uint8_t *scratch; /* [threads][scratch_bytes] */
     size_t scratch_bytes;
 } ApplyContext;
@@ -215,7 +345,7 @@ static void add_bias(const Linear *w, float *y, int first, int n, int rows) {
     }
 }
 
-static void apply_tiles(const ApplyContext *c, const LinearJob *job, int first, int n, uint8_t *scratch) {
+static void apply_tiles(const LinearJob *job, int first, int n, uint8_t *scratch) {
     const Linear *w = job->w;
     int output = first * TILE_ROWS, outputs = n * TILE_ROWS;
     if (outputs > w->rows - output) outputs = w->rows - output;
@@ -224,15 +354,15 @@ static void apply_tiles(const ApplyContext *c, const LinearJob *job, int first, 
                  .tile_bytes = w->tile_bytes,
                  .n_tiles = n,
                  .n_outputs = outputs,
-                 .x = c->x->forms[group_index(w->format.group)],
+                 .x = job->x->forms[group_index(w->format.group)],
                  .y = job->y + output,
                  .y_stride = (size_t)w->rows,
                  .scratch = scratch};
     kernels()->tiles(&t);
-    add_bias(w, job->y, output, outputs, c->x->rows);
+    add_bias(w, job->y, output, outputs, job->x->rows);
 }
 
-static void apply_floats(const ApplyContext *c, const LinearJob *job, int first, int n) {
+static void apply_floats(const LinearJob *job, int first, int n) {
     const Linear *w = job->w;
     WeightRowBytes bytes;
     if (!weight_row_bytes(&w->source, &bytes, NULL)) return; /* checked at load */
@@ -240,27 +370,39 @@ static void apply_floats(const ApplyContext *c, const LinearJob *job, int first,
                   .weights = (const uint8_t *)w->source.codes + (size_t)first * bytes.codes,
                   .cols = w->cols,
                   .n_outputs = n,
-                  .x = c->x->x,
-                  .n_rows = c->x->rows,
+                  .x = job->x->x,
+                  .n_rows = job->x->rows,
                   .y = job->y + first,
                   .y_stride = (size_t)w->rows};
     if (bytes.scales) f.scales = (const uint8_t *)w->source.scales + (size_t)first * bytes.scales;
     kernels()->floats(&f);
-    add_bias(w, job->y, first, n, c->x->rows);
+    add_bias(w, job->y, first, n, job->x->rows);
+}
+
+static int job_of_task(const ApplyContext *c, int task) {
+    int low = 0, high = c->n_jobs; /* plan[low].first_task <= task < plan[high].first_task */
+    while (high - low > 1) {
+        int middle = low + (high - low) / 2;
+        if (c->plan[middle].first_task <= task)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
 }
 
 static void apply_task(void *context, int task, int thread) {
     const ApplyContext *c = context;
-    int j = 0;
-    while (task >= c->first_task[j + 1]) j++;
+    int j = job_of_task(c, task);
     const LinearJob *job = &c->jobs[j];
+    const JobPlan *plan = &c->plan[j];
     int units = job->w->integer ? job->w->n_tiles : job->w->rows;
-    int first = (task - c->first_task[j]) * c->per_task[j],
-        n = units - first < c->per_task[j] ? units - first : c->per_task[j];
+    int first = (task - plan->first_task) * plan->per_task,
+        n = units - first < plan->per_task ? units - first : plan->per_task;
     if (job->w->integer)
-        apply_tiles(c, job, first, n, c->scratch + (size_t)thread * c->scratch_bytes);
+        apply_tiles(job, first, n, c->scratch + (size_t)thread * c->scratch_bytes);
     else
-        apply_floats(c, job, first, n);
+        apply_floats(job, first, n);
 }
 
 /* Tiles per task; even, since kernels take tiles in pairs. Many rows: small enough that threads end together. Few rows
@@ -271,15 +413,18 @@ static int tiles_per_task(const Linear *w, int rows, int threads) {
     return n < 2 ? 2 : (n + 1) / 2 * 2;
 }
 
-static bool apply_group(const LinearJob *jobs, int n_jobs, Activations *x, Pool *pool, Arena *arena) {
-    ApplyContext c = {.jobs = jobs, .n_jobs = n_jobs, .x = x};
+bool linear_apply(const LinearJob *jobs, int n_jobs, Pool *pool, Arena *arena) {
+    ApplyContext c = {.jobs = jobs, .n_jobs = n_jobs};
     int threads = pool_threads(pool);
+    c.plan = arena_array(arena, (size_t)n_jobs + 1, sizeof *c.plan);
+    if (!c.plan || !prepare_jobs(jobs, n_jobs, pool, arena)) return false;
+    c.plan[0].first_task = 0;
     for (int j = 0; j < n_jobs; j++) {
         const Linear *w = jobs[j].w;
-        if (!prepare_for(x, w, pool, arena)) return false;
-        c.per_task[j] = w->integer ? tiles_per_task(w, x->rows, threads) : FLOAT_TASK;
-        int units = w->integer ? w->n_tiles : w->rows;
-        c.first_task[j + 1] = c.first_task[j] + (units + c.per_task[j] - 1) / c.per_task[j];
+        int rows = jobs[j].x->rows, per_task = w->integer ? tiles_per_task(w, rows, threads) : FLOAT_TASK;
+        int units = w->integer ? w->n_tiles : w->rows, tasks = rows > 0 ? (units + per_task - 1) / per_task : 0;
+        c.plan[j].per_task = per_task;
+        c.plan[j + 1].first_task = c.plan[j].first_task + tasks;
         if (!w->integer) continue;
         size_t bytes = tile_scratch_bytes(&w->format, w->cols, 2); /* two tiles side by side */
         if (bytes > c.scratch_bytes) c.scratch_bytes = (bytes + 63) / 64 * 64;
@@ -288,14 +433,6 @@ static bool apply_group(const LinearJob *jobs, int n_jobs, Activations *x, Pool 
         c.scratch = arena_array(arena, (size_t)threads, c.scratch_bytes);
         if (!c.scratch) return false;
     }
-    pool_run(pool, apply_task, &c, c.first_task[n_jobs]);
-    return true;
-}
-
-bool linear_apply(const LinearJob *jobs, int n_jobs, Activations *x, Pool *pool, Arena *arena) {
-    for (int first = 0; first < n_jobs; first += MAX_JOBS) {
-        int n = n_jobs - first < MAX_JOBS ? n_jobs - first : MAX_JOBS;
-        if (!apply_group(jobs + first, n, x, pool, arena)) return false;
-    }
+    pool_run(pool, apply_task, &c, c.plan[n_jobs].first_task);
     return true;
 }

@@ -24,6 +24,7 @@ void linear_free(Linear *w);
 int linear_rows(const Linear *w);     /* outputs */
 int linear_cols(const Linear *w);     /* inputs */
 size_t linear_bytes(const Linear *w); /* bytes of weights read by one step, scales included */
+int linear_tiles(const Linear *w);    /* tiles of 16 outputs, each read once by a job of any number of rows */
 bool linear_is_integer(const Linear *w);
 
 /* The embedding of one id: row `row` as floats, out [cols]. */
@@ -35,6 +36,9 @@ typedef struct Activations Activations;
 
 /* bits: 16 or 8 (--activations). Lives in the arena. NULL when out of memory. */
 Activations *activations_new(Arena *arena, const float *x, int rows, int cols, int bits);
+/* Row i is row rows[i] of the parent: what an expert reads. Fixed-point forms come from the parent's, so that a row
+ * chosen by four experts is quantised once; consecutive rows are not even copied. NULL when out of memory. */
+Activations *activations_select(Arena *arena, Activations *parent, const int *rows, int n);
 /* The first row with a NaN or an infinity in x, or -1. Only meaningful after a linear_apply. Per row: activations_bad.
  */
 int activations_first_bad(const Activations *a);
@@ -42,11 +46,13 @@ bool activations_bad(const Activations *a, int row);
 
 typedef struct LinearJob {
     const Linear *w;
-    float *y; /* [rows of the activations][linear_rows(w)], dense */
+    Activations *x; /* [rows][linear_cols(w)]; jobs may share it */
+    float *y;       /* [rows of x][linear_rows(w)], dense */
 } LinearJob;
 
-/* All jobs over the same inputs as one parallel region. A row with a non-finite input gets unspecified outputs and is
- * reported by activations_bad; other rows are untouched by it. False only when out of memory. */
-bool linear_apply(const LinearJob *jobs, int n_jobs, Activations *x, Pool *pool, Arena *arena);
+/* All jobs, of any number and with any rows each, as one parallel region. A row with a non-finite input gets
+ * unspecified outputs and is reported by activations_bad; other rows are untouched by it. False only when out of
+ * memory. */
+bool linear_apply(const LinearJob *jobs, int n_jobs, Pool *pool, Arena *arena);
 
 #endif

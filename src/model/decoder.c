@@ -239,7 +239,7 @@ static void shape_logits(Step *s, float *logits) {
 static bool head_forward(Step *s, float *x, const float **out) {
     const Blueprint *b = s->blueprint;
     float *logits = step_floats(s, s->n, b->vocab);
-    LinearJob job = {s->weights->head, logits};
+    LinearJob job = {.w = s->weights->head, .y = logits};
     if (!logits) return false;
     step_norm(s, &b->final_norm, &s->weights->final_norm, s->hidden, x, s->n, b->hidden);
     if (b->head_scale != 0 && b->head_scale != 1) ops_scale(s->pool, x, b->head_scale, x, s->n, b->hidden);

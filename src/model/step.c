@@ -36,7 +36,10 @@ void step_zero_failed(const Step *s, float *x, int cols) {
 bool step_linear(Step *s, const LinearJob *jobs, int n_jobs, const float *x, int cols, int layer,
                  const char *operation) {
     Activations *a = activations_new(s->arena, x, s->n, cols, s->numeric->activation_bits);
-    if (!a || !linear_apply(jobs, n_jobs, a, s->pool, s->arena)) return false;
+    LinearJob *all = arena_array(s->arena, (size_t)n_jobs, sizeof *all);
+    if (!a || !all) return false;
+    for (int j = 0; j < n_jobs; j++) all[j] = (LinearJob){jobs[j].w, a, jobs[j].y};
+    if (!linear_apply(all, n_jobs, s->pool, s->arena)) return false;
     if (activations_first_bad(a) >= 0)
         for (int r = 0; r < s->n; r++)
             if (activations_bad(a, r)) step_fail(s, r, layer, operation);

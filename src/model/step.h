@@ -50,8 +50,8 @@ void step_fail(Step *s, int row, int layer, const char *operation);
 /* Zeroes the rows of x [n][cols] that have failed. */
 void step_zero_failed(const Step *s, float *x, int cols);
 
-/* All jobs over x [n][cols]. Rows with a non-finite input fail, named after `operation`; outputs of failed rows are
- * zero. False: out of memory. */
+/* All jobs (their x is not looked at) over x [n][cols]. Rows with a non-finite input fail, named after `operation`;
+ * outputs of failed rows are zero. False: out of memory. */
 bool step_linear(Step *s, const LinearJob *jobs, int n_jobs, const float *x, int cols, int layer,
                  const char *operation);
 

@@ -206,6 +206,42 @@ static void every_isa_gives_the_same_bytes(void **state) {
     assert_true(kernels_select(NULL, NULL));
 }
 
+static void softmax_gives_the_same_bytes_on_every_isa(void **state) {
+    (void)state;
+    for (int round = 0; round < 30; round++) {
+        int n = 1 + random_below(200);
+        float *x = random_floats((size_t)n), p[2][200], lp[2];
+        for (int t = 0; t < n_tables; t++) {
+            if (!tables[t]->supported()) continue;
+            for (int i = 0; i < 2; i++) {
+                kernels_use(i ? tables[t] : &kernels_scalar);
+                ops_softmax(x, p[i], n);
+                lp[i] = ops_log_prob(x, n, n / 2);
+            }
+            assert_floats_equal(p[0], p[1], (size_t)n, tables[t]->name);
+            assert_memory_equal(&lp[0], &lp[1], 4);
+        }
+        mem_free(x);
+    }
+}
+
+static void exp_is_close_to_exp(void **state) {
+    (void)state;
+    Error err;
+    assert_true(kernels_select(NULL, &err));
+    double worst = 0;
+    for (int i = 0; i < 200000; i++) {
+        float x = -87.0f + 175.0f * (float)i / 200000.0f, e;
+        kernels()->exp_sum(&x, 0, &e, 1);
+        double error = fabs((double)e / exp((double)x) - 1);
+        if (error > worst) worst = error;
+    }
+    assert_true(worst < 8.5e-8);
+    float edge[4] = {-200.0f, 100.0f, 0.0f, -103.0f}, e[4];
+    kernels()->exp_sum(edge, 0, e, 4);
+    assert_true(e[0] == 0 && isinf(e[1]) && e[2] == 1.0f && e[3] > 0 && e[3] < 1e-44f);
+}
+
 static int start(void **state) {
     (void)state;
     pool = pool_new(2, NULL);
@@ -228,6 +264,8 @@ int main(void) {
         cmocka_unit_test(layer_norm_by_hand),
         cmocka_unit_test(heads_have_their_own_weights),
         cmocka_unit_test(every_isa_gives_the_same_bytes),
+        cmocka_unit_test(softmax_gives_the_same_bytes_on_every_isa),
+        cmocka_unit_test(exp_is_close_to_exp),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }
