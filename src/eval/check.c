@@ -24,6 +24,7 @@ typedef struct Variant {
     int n_chunks;
     int width;
     bool vary_width;
+    int n_ids; /* of the first ones; 0: all */
 } Variant;
 
 /* One operation of the reference: a hash per position and side of a rotary boundary. */
@@ -78,6 +79,10 @@ static bool keep_logits(void *context, int first, int n, const float *logits, Er
 
 /* ---- one run ---- */
 
+static int variant_ids(const Probe *p, const Variant *v) {
+    return v->n_ids && v->n_ids < p->n_ids ? v->n_ids : p->n_ids;
+}
+
 static bool run_variant(Probe *p, const Variant *v, float *out, TraceOptions extra, Error *err) {
     if (!kernels_select(v->isa, err)) return false;
     model_set_pool(p->model, p->pools[v->threads - 1]);
@@ -85,7 +90,7 @@ static bool run_variant(Probe *p, const Variant *v, float *out, TraceOptions ext
     TraceOptions o = extra;
     int whole = p->n_ids;
     o.ids = p->ids;
-    o.n_ids = p->n_ids;
+    o.n_ids = variant_ids(p, v);
     o.chunks = v->chunks ? v->chunks : &whole;
     o.n_chunks = v->chunks ? v->n_chunks : 1;
     o.width = v->width;
@@ -173,8 +178,8 @@ static bool tapped_run(Probe *p, const Variant *v, bool recording, Error *err) {
     return ok && (!p->out_of_memory || error_memory(err, "the operations of a run"));
 }
 
-static int first_difference(const Probe *p) {
-    for (int i = 0; i < p->n_ids; i++) {
+static int first_difference(const Probe *p, int n_ids) {
+    for (int i = 0; i < n_ids; i++) {
         size_t at = (size_t)i * (size_t)p->vocab;
         if (memcmp(p->reference + at, p->logits + at, (size_t)p->vocab * sizeof(float)) != 0) return i;
     }
@@ -202,58 +207,72 @@ static bool try_variant(Probe *p, const Variant *reference, const Variant *v, bo
     announce(p, v);
     if (!run_variant(p, v, p->logits, (TraceOptions){0}, err)) return false;
     p->report.runs++;
-    int position = first_difference(p);
+    int position = first_difference(p, variant_ids(p, v));
     if (position < 0) return true;
     *go_on = false;
     return locate(p, reference, v, position, err);
 }
 
-/* Whole, in chunks, token by token, and beside others: at every width in turn, or each width by itself. */
-static bool try_cuts(Probe *p, const Variant *reference, Variant v, bool every_width, bool *go_on, Error *err) {
-    v.width = 1;
-    if (!try_variant(p, reference, &v, go_on, err)) return false;
-    v.chunks = five_four_three;
-    v.n_chunks = 3;
-    if (*go_on && !try_variant(p, reference, &v, go_on, err)) return false;
-    v.chunks = one;
-    v.n_chunks = 1;
+/* What is tried of one instruction set on 1 or 2 threads with one cache format. The best one of this machine, on 2
+ * threads, is what answers will come from. Where that is another, the scalar kernels serve as the definition, and being
+ * slow are run in few ways. */
+typedef struct Effort {
+    bool none;
+    bool every_width; /* each width by itself; else one run through all of them */
+    int width_ids;    /* of runs token by token beside others, which are the longest; 0: all */
+} Effort;
+
+static Effort effort_of(const Probe *p, const char *isa, int threads, bool own) {
+    const char *best = kernels_available()[0];
+    bool is_best = strcmp(isa, best) == 0, is_definition = !is_best && strcmp(isa, "scalar") == 0;
+    Effort e = {.none = threads == 1 ? !own || is_definition : !own && is_definition};
+    e.every_width = own && !is_definition && (p->options->every_width || (is_best && threads == 2));
+    if (!p->options->every_width && (e.every_width || is_definition)) e.width_ids = MAX_WIDTH;
+    return e;
+}
+
+static bool try_widths(Probe *p, const Variant *reference, Variant v, bool every_width, bool *go_on, Error *err) {
     if (!every_width) {
+        v.chunks = one;
+        v.n_chunks = 1;
         v.width = MAX_WIDTH;
         v.vary_width = true;
-        return !*go_on || try_variant(p, reference, &v, go_on, err);
+        return try_variant(p, reference, &v, go_on, err);
     }
-    for (int width = 1; width <= MAX_WIDTH && *go_on; width++) {
-        v.width = width;
-        v.chunks = width % 2 ? one : NULL; /* unrelated rows beside a single one, or beside a whole prompt */
+    for (v.width = 1; v.width <= MAX_WIDTH && *go_on; v.width++) {
+        v.chunks = v.width % 2 ? one : NULL; /* unrelated rows beside a single one, or beside a whole prompt */
+        v.n_chunks = v.width % 2;
         if (!try_variant(p, reference, &v, go_on, err)) return false;
     }
     return true;
 }
 
-/* The scalar kernels are slow and already the reference: fewer ways of running suffice there. */
-static bool is_scalar(const char *isa) {
-    return strcmp(isa, "scalar") == 0;
+/* Whole, in chunks, token by token, and beside others. */
+static bool try_cuts(Probe *p, const Variant *reference, Variant v, const Effort *e, bool *go_on, Error *err) {
+    v.width = 1;
+    if (!try_variant(p, reference, &v, go_on, err)) return false;
+    v.chunks = five_four_three;
+    v.n_chunks = 3;
+    if (*go_on && !try_variant(p, reference, &v, go_on, err)) return false;
+    v.n_ids = e->width_ids;
+    return !*go_on || try_widths(p, reference, v, e->every_width, go_on, err);
 }
 
-static bool every_width(const Probe *p, const char *isa, bool own) {
-    return p->options->every_width && own && !is_scalar(isa);
-}
-
-static int fewest_threads(const char *isa, bool own) {
-    return own && !is_scalar(isa) ? 1 : 2;
-}
-
-/* One cache format: the reference, then instruction sets times threads. For formats that are not the model's own: 2
- * threads. */
+/* One cache format: the reference, then instruction sets times threads. As all runs must equal it, it does not matter
+ * which one the reference is: token by token is the definition, and a whole prompt costs the scalar kernels half. */
 static bool try_format(Probe *p, KvFormat kv, bool own, bool *go_on, Error *err) {
-    Variant reference = {.isa = "scalar", .threads = 1, .kv = kv, .chunks = one, .n_chunks = 1, .width = 1};
+    Variant reference = {.isa = "scalar", .threads = 1, .kv = kv, .width = 1};
+    if (own) {
+        reference.chunks = one;
+        reference.n_chunks = 1;
+    }
     announce(p, &reference);
     if (!run_variant(p, &reference, p->reference, (TraceOptions){0}, err)) return false;
     for (const char *const *isa = kernels_available(); *isa; isa++) {
-        if (!own && is_scalar(*isa)) continue;
-        for (int threads = 2; threads >= fewest_threads(*isa, own) && *go_on; threads--) {
+        for (int threads = 2; threads >= 1 && *go_on; threads--) {
+            Effort e = effort_of(p, *isa, threads, own);
             Variant v = {.isa = *isa, .threads = threads, .kv = kv};
-            if (!try_cuts(p, &reference, v, every_width(p, *isa, own), go_on, err)) return false;
+            if (!e.none && !try_cuts(p, &reference, v, &e, go_on, err)) return false;
         }
     }
     return true;
@@ -262,8 +281,10 @@ static bool try_format(Probe *p, KvFormat kv, bool own, bool *go_on, Error *err)
 static int count_format(const Probe *p, bool own) {
     int n = 1;
     for (const char *const *isa = kernels_available(); *isa; isa++) {
-        if (!own && is_scalar(*isa)) continue;
-        n += (3 - fewest_threads(*isa, own)) * (every_width(p, *isa, own) ? 2 + MAX_WIDTH : 3);
+        for (int threads = 2; threads >= 1; threads--) {
+            Effort e = effort_of(p, *isa, threads, own);
+            if (!e.none) n += 2 + (e.every_width ? MAX_WIDTH : 1);
+        }
     }
     return n;
 }

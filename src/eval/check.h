@@ -1,5 +1,6 @@
-/* check: the exactness probe. One reference run, token by token, on one thread with the scalar kernels; then the same
- * ids in every other way, comparing the logits' bytes. The first difference is traced to its layer and operation. */
+/* check: the exactness probe. For each cache format one reference run on one thread with the scalar kernels, token by
+ * token for the model's own; then the same ids in every other way, comparing the logits' bytes. The first difference is
+ * traced to its layer and operation. */
 #ifndef LOCKSTEP_EVAL_CHECK_H
 #define LOCKSTEP_EVAL_CHECK_H
 
@@ -11,7 +12,8 @@ typedef void CheckProgress(void *context, int run, int n_runs, const char *what)
 typedef struct CheckOptions {
     const int32_t *ids; /* NULL: CHECK_IDS pseudo-random ids of the vocabulary */
     int n_ids;
-    bool every_width;        /* each width a run by itself, not one run through all: for small models */
+    bool every_width; /* for small models: each width by itself on every instruction set, over all ids; else only on the
+                         best one, over the first ids, and one run through all widths on the others */
     CheckProgress *progress; /* or NULL */
     void *context;
 } CheckOptions;
