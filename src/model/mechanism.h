@@ -30,6 +30,6 @@ struct Mechanism {
 };
 
 extern const Mechanism mixer_attention;
-extern const Mechanism ffn_mlp;
+extern const Mechanism ffn_mlp, ffn_experts;
 
 #endif

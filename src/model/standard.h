@@ -36,6 +36,15 @@ NormSpec standard_rms(const char *weight, float eps);
 /* "silu", "gelu", "gelu_pytorch_tanh" ... under `key` */
 Activation standard_activation(const Config *c, const char *key, const char *fallback);
 
+/* Experts of one mlp width each, named as most families do: MLX's BASE.switch_mlp.gate_proj (stacked), one tensor per
+ * expert (BASE.experts.#.gate_proj), and transformers' fused BASE.experts.gate_up_proj [experts, 2 width, hidden]. The
+ * router is BASE.gate. rule and shared are left for the family. */
+typedef enum ExpertNames {
+    EXPERTS_IN_MLP,
+    EXPERTS_IN_BLOCK_SPARSE_MOE
+} ExpertNames; /* BASE: mlp, block_sparse_moe (w1, w2, w3) */
+ExpertsSpec standard_experts(ExpertNames names, int width, Activation act);
+
 typedef enum LayerKind { LAYER_FULL, LAYER_SLIDING, LAYER_CHUNKED, LAYER_LINEAR } LayerKind;
 /* Item `layer` of layer_types; `fallback` where the list is absent. Sections may have other kinds: those are mistakes.
  */

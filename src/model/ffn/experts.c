@@ -1,0 +1,260 @@
+/* A mixture of experts: the router scores all experts for each row, a few are chosen, and their outputs are added with
+ * the router's weights, in the order of rank. Rows that chose the same expert go through it together; that is
+ * scheduling and changes no byte, for every row's products and its sum are its own.
+ *
+ * A pair is one row with one of its experts. Pairs are sorted by expert, so that each expert's inputs and outputs lie
+ * together. */
+#include "model/ffn/mlp.h"
+#include "model/mechanism.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { ROUTE_ROWS = 16, SUM_ROWS = 4 };
+
+/* ---- binding ---- */
+
+static bool experts_bind(Binder *b, const LayerSpec *layer_spec, int layer, LayerWeights *out) {
+    const ExpertsSpec *e = &layer_spec->experts;
+    ExpertsWeights *w = &out->experts;
+    int n = e->rule.n_experts, hidden = bind_hidden(b);
+    if (e->rule.n_chosen < 1 || e->rule.n_chosen > n)
+        return bind_fail(b, "config.json: %d experts are to be chosen of %d", e->rule.n_chosen, n);
+    return bind_linear(b, &e->router, layer, n, hidden, &w->router) &&
+           bind_vector(b, e->correction, layer, n, 0, &w->correction) &&
+           bind_experts(b, e->gate, layer, n, e->expert.width, hidden, &w->gate) &&
+           bind_experts(b, e->up, layer, n, e->expert.width, hidden, &w->up) &&
+           bind_experts(b, e->down, layer, n, hidden, e->expert.width, &w->down) &&
+           (e->shared.width == 0 || mlp_bind(b, &e->shared, layer, &w->shared)) &&
+           bind_linear(b, &e->shared_gate, layer, 1, hidden, &w->shared_gate);
+}
+
+/* ---- who goes where ---- */
+
+typedef struct Routes {
+    int n_pairs, n_used; /* experts that some row chose */
+    int *ids;            /* [rows][chosen] expert of a row by rank */
+    float *weights;      /* [rows][chosen] */
+    int *pair;           /* [rows][chosen] where that pair lies among the sorted ones */
+    int *rows;           /* [pairs] row of each sorted pair */
+    int *used;           /* [n_used] experts, ascending */
+    int *first;          /* [n_used + 1] their pairs are [first[i], first[i + 1]) */
+} Routes;
+
+typedef struct RouteJob {
+    const RouterRule *rule;
+    const float *logits, *correction;
+    Routes *routes;
+    int n_rows;
+    float *scratch; /* [threads][router_scratch] */
+} RouteJob;
+
+static void route_task(void *context, int task, int thread) {
+    const RouteJob *job = context;
+    size_t k = (size_t)job->rule->n_chosen, n = (size_t)job->rule->n_experts;
+    float *scratch = job->scratch + (size_t)thread * router_scratch(job->rule);
+    for (int r = task * ROUTE_ROWS; r < (task + 1) * ROUTE_ROWS && r < job->n_rows; r++)
+        router_choose(job->rule, job->logits + (size_t)r * n, job->correction, scratch,
+                      job->routes->ids + (size_t)r * k, job->routes->weights + (size_t)r * k);
+}
+
+/* Pairs by expert, within an expert by row: a counting sort. */
+static void sort_pairs(Routes *t, int n_rows, int n_experts, int k, int *count) {
+    memset(count, 0, (size_t)n_experts * sizeof *count);
+    for (int i = 0; i < n_rows * k; i++) count[t->ids[i]]++;
+    for (int e = 0, at = 0; e < n_experts; e++) {
+        int n = count[e];
+        count[e] = at;
+        if (n == 0) continue;
+        t->used[t->n_used] = e;
+        t->first[t->n_used++] = at;
+        at += n;
+    }
+    t->n_pairs = n_rows * k;
+    t->first[t->n_used] = t->n_pairs;
+    for (int i = 0; i < t->n_pairs; i++) {
+        int at = count[t->ids[i]]++;
+        t->pair[i] = at;
+        t->rows[at] = i / k;
+    }
+}
+
+static bool route(Step *s, const ExpertsSpec *e, const float *logits, const float *correction, Routes *out) {
+    size_t pairs = (size_t)s->n * (size_t)e->rule.n_chosen, n = (size_t)e->rule.n_experts;
+    int *count = arena_array(s->arena, n, sizeof *count);
+    Routes t = {.ids = arena_array(s->arena, pairs, sizeof *t.ids),
+                .weights = arena_array(s->arena, pairs, sizeof *t.weights),
+                .pair = arena_array(s->arena, pairs, sizeof *t.pair),
+                .rows = arena_array(s->arena, pairs, sizeof *t.rows),
+                .used = arena_array(s->arena, n, sizeof *t.used),
+                .first = arena_array(s->arena, n + 1, sizeof *t.first)};
+    RouteJob job = {
+        &e->rule,   logits,
+        correction, &t,
+        s->n,       arena_array(s->arena, (size_t)pool_threads(s->pool) * router_scratch(&e->rule), sizeof(float))};
+    if (!count || !t.ids || !t.weights || !t.pair || !t.rows || !t.used || !t.first || !job.scratch) return false;
+    pool_run(s->pool, route_task, &job, (s->n + ROUTE_ROWS - 1) / ROUTE_ROWS);
+    sort_pairs(&t, s->n, e->rule.n_experts, e->rule.n_chosen, count);
+    *out = t;
+    return true;
+}
+
+/* ---- through the experts ---- */
+
+/* Fails the rows of pairs [first, first + n) whose inputs are not finite. */
+static void fail_bad_pairs(Step *s, int layer, const Activations *a, const int *rows, int n, const char *operation) {
+    if (activations_first_bad(a) < 0) return;
+    for (int i = 0; i < n; i++)
+        if (activations_bad(a, i)) step_fail(s, rows[i], layer, operation);
+}
+
+/* The inputs of one expert: rows of x, or those multiplied by the router's weights. */
+static Activations *expert_inputs(Step *s, const ExpertsSpec *e, const Routes *t, int i, Activations *all,
+                                  const float *x) {
+    int n = t->first[i + 1] - t->first[i], hidden = s->blueprint->hidden;
+    const int *rows = t->rows + t->first[i];
+    if (!e->weigh_inputs) return activations_select(s->arena, all, rows, n);
+    float *weighed = step_floats(s, n, hidden);
+    for (int j = 0; weighed && j < n; j++) {
+        size_t at = (size_t)rows[j] * (size_t)e->rule.n_chosen, rank = 0;
+        while (t->ids[at + rank] != t->used[i]) rank++;
+        for (int c = 0; c < hidden; c++)
+            weighed[(size_t)j * (size_t)hidden + (size_t)c] =
+                x[(size_t)rows[j] * (size_t)hidden + (size_t)c] * t->weights[at + rank];
+    }
+    return weighed ? activations_new(s->arena, weighed, n, hidden, s->numeric->activation_bits) : NULL;
+}
+
+/* gate and up of all pairs [pairs][width]; gate NULL when there is none. */
+static bool experts_in(Step *s, int layer, const Routes *t, const float *x, float *gate, float *up) {
+    const ExpertsSpec *e = &s->blueprint->layers[layer].experts;
+    const ExpertsWeights *w = &s->weights->layers[layer].experts;
+    LinearJob *jobs = arena_array(s->arena, (size_t)t->n_used * 2, sizeof *jobs);
+    Activations *all = activations_new(s->arena, x, s->n, s->blueprint->hidden, s->numeric->activation_bits);
+    int n_jobs = 0;
+    if (!jobs || !all) return false;
+    for (int i = 0; i < t->n_used; i++) {
+        size_t at = (size_t)t->first[i] * (size_t)e->expert.width;
+        Activations *in = expert_inputs(s, e, t, i, all, x);
+        if (!in) return false;
+        if (gate) jobs[n_jobs++] = (LinearJob){w->gate[t->used[i]], in, gate + at};
+        jobs[n_jobs++] = (LinearJob){w->up[t->used[i]], in, up + at};
+    }
+    if (!linear_apply(jobs, n_jobs, s->pool, s->arena)) return false;
+    for (int i = 0, j = gate ? 1 : 0; i < t->n_used; i++, j += gate ? 2 : 1)
+        fail_bad_pairs(s, layer, jobs[j].x, t->rows + t->first[i], t->first[i + 1] - t->first[i], "experts");
+    return true;
+}
+
+/* up [pairs][width] -> out [pairs][hidden] */
+static bool experts_out(Step *s, int layer, const Routes *t, const float *up, float *out) {
+    const ExpertsSpec *e = &s->blueprint->layers[layer].experts;
+    const Linear **down = s->weights->layers[layer].experts.down;
+    LinearJob *jobs = arena_array(s->arena, (size_t)t->n_used, sizeof *jobs);
+    size_t hidden = (size_t)s->blueprint->hidden, width = (size_t)e->expert.width;
+    if (!jobs) return false;
+    for (int i = 0; i < t->n_used; i++) {
+        size_t at = (size_t)t->first[i];
+        Activations *in = activations_new(s->arena, up + at * width, t->first[i + 1] - t->first[i], e->expert.width,
+                                          s->numeric->activation_bits);
+        if (!in) return false;
+        jobs[i] = (LinearJob){down[t->used[i]], in, out + at * hidden};
+    }
+    if (!linear_apply(jobs, t->n_used, s->pool, s->arena)) return false;
+    for (int i = 0; i < t->n_used; i++)
+        fail_bad_pairs(s, layer, jobs[i].x, t->rows + t->first[i], t->first[i + 1] - t->first[i], "experts down");
+    return true;
+}
+
+typedef struct SumJob {
+    const Routes *routes;
+    const float *pairs; /* [pairs][hidden] */
+    float *out;         /* [rows][hidden] */
+    int n_rows, hidden, k;
+    float scale;
+    bool weighed; /* the weights are in the pairs already */
+} SumJob;
+
+/* out = scale * sum over ranks of weight * pair, in ascending rank from +0. */
+static void sum_task(void *context, int task, int thread) {
+    const SumJob *job = context;
+    size_t hidden = (size_t)job->hidden;
+    (void)thread;
+    for (int r = task * SUM_ROWS; r < (task + 1) * SUM_ROWS && r < job->n_rows; r++) {
+        float *out = job->out + (size_t)r * hidden;
+        memset(out, 0, hidden * sizeof *out);
+        for (int rank = 0; rank < job->k; rank++) {
+            size_t i = (size_t)r * (size_t)job->k + (size_t)rank;
+            const float *from = job->pairs + (size_t)job->routes->pair[i] * hidden;
+            float weight = job->weighed ? 1 : job->routes->weights[i];
+            for (size_t c = 0; c < hidden; c++) out[c] += weight * from[c];
+        }
+        for (size_t c = 0; c < hidden && job->scale != 1; c++) out[c] *= job->scale;
+    }
+}
+
+/* ---- the whole ---- */
+
+static bool run_routed(Step *s, int layer, const float *x, float *out) {
+    const ExpertsSpec *e = &s->blueprint->layers[layer].experts;
+    const ExpertsWeights *w = &s->weights->layers[layer].experts;
+    float *logits = step_floats(s, s->n, e->rule.n_experts);
+    LinearJob router = {.w = w->router, .y = logits};
+    Routes t;
+    if (!logits || !step_linear(s, &router, 1, x, s->blueprint->hidden, layer, "router")) return false;
+    step_tap(s, layer, "router", logits, e->rule.n_experts);
+    if (!route(s, e, logits, w->correction, &t)) return false;
+    float *up = step_floats(s, t.n_pairs, e->expert.width), *pairs = step_floats(s, t.n_pairs, s->blueprint->hidden);
+    float *gate = w->gate ? step_floats(s, t.n_pairs, e->expert.width) : NULL;
+    if (!up || !pairs || (w->gate && !gate) || !experts_in(s, layer, &t, x, gate, up)) return false;
+    mlp_activate(s, &e->expert, gate, up, t.n_pairs);
+    if (!experts_out(s, layer, &t, up, pairs)) return false;
+    SumJob sum = {&t,
+                  pairs,
+                  out,
+                  s->n,
+                  s->blueprint->hidden,
+                  e->rule.n_chosen,
+                  e->routed_scale == 0 ? 1 : e->routed_scale,
+                  e->weigh_inputs};
+    pool_run(s->pool, sum_task, &sum, (s->n + SUM_ROWS - 1) / SUM_ROWS);
+    step_zero_failed(s, out, s->blueprint->hidden);
+    step_tap(s, layer, "experts", out, s->blueprint->hidden);
+    return true;
+}
+
+/* The expert that every row goes through, added to out. */
+static bool add_shared(Step *s, int layer, const float *x, float *out) {
+    const ExpertsSpec *e = &s->blueprint->layers[layer].experts;
+    const ExpertsWeights *w = &s->weights->layers[layer].experts;
+    int hidden = s->blueprint->hidden;
+    float *y = step_floats(s, s->n, hidden), *gate = step_floats(s, s->n, 1);
+    LinearJob job = {.w = w->shared_gate, .y = gate};
+    if (!y || !gate || !mlp_run(s, &e->shared, &w->shared, layer, x, y)) return false;
+    if (w->shared_gate) {
+        if (!step_linear(s, &job, 1, x, hidden, layer, "shared gate")) return false;
+        ops_act(s->pool, ACT_SIGMOID, gate, gate, s->n, 1);
+        for (int r = 0; r < s->n; r++)
+            ops_scale(s->pool, y + (size_t)r * (size_t)hidden, gate[r], y + (size_t)r * (size_t)hidden, 1, hidden);
+    }
+    ops_add(s->pool, out, y, out, s->n, hidden);
+    return true;
+}
+
+static bool experts_run(Step *s, int layer, const float *x, float *out) {
+    if (!run_routed(s, layer, x, out)) return false;
+    return s->blueprint->layers[layer].experts.shared.width == 0 || add_shared(s, layer, x, out);
+}
+
+static void experts_describe(const LayerSpec *spec, Buffer *out) {
+    const ExpertsSpec *e = &spec->experts;
+    buffer_printf(out, "%d experts, %d chosen, each a ", e->rule.n_experts, e->rule.n_chosen);
+    mlp_describe(&e->expert, out);
+    if (e->shared.width) {
+        buffer_text(out, ", and a shared ");
+        mlp_describe(&e->shared, out);
+    }
+}
+
+const Mechanism ffn_experts = {
+    .name = "experts", .bind = experts_bind, .run = experts_run, .describe = experts_describe};
