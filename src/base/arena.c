@@ -39,10 +39,14 @@ static ArenaBlock *block_new(size_t bytes, size_t last) {
     return b;
 }
 
+static size_t round_up(size_t n, size_t align) {
+    return (n + align - 1) & ~(align - 1);
+}
+
 /* The block that can take `bytes`: the current one, a later kept one, or a new one put right after the current. */
-static ArenaBlock *block_for(Arena *arena, size_t bytes) {
+static ArenaBlock *block_for(Arena *arena, size_t bytes, size_t align) {
     ArenaBlock *b = arena->current;
-    if (b && b->size - b->used >= bytes) return b;
+    if (b && b->size >= bytes && round_up(b->used, align) <= b->size - bytes) return b;
     for (ArenaBlock *next = b ? b->next : arena->first; next; next = next->next) {
         next->used = 0;
         if (next->size >= bytes) return next;
@@ -55,16 +59,20 @@ static ArenaBlock *block_for(Arena *arena, size_t bytes) {
     return fresh;
 }
 
-void *arena_array(Arena *arena, size_t count, size_t size) {
+void *arena_aligned(Arena *arena, size_t count, size_t size, size_t align) {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX / 4) return NULL;
-    bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
-    ArenaBlock *b = block_for(arena, bytes);
+    ArenaBlock *b = block_for(arena, bytes, align);
     if (!b) return NULL;
     arena->current = b;
+    b->used = round_up(b->used, align);
     void *p = b->data + b->used;
     b->used += bytes;
     return p;
+}
+
+void *arena_array(Arena *arena, size_t count, size_t size) {
+    return arena_aligned(arena, count, size, ALIGN);
 }
 
 ArenaMark arena_mark(const Arena *arena) {

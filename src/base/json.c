@@ -1,11 +1,11 @@
-/* The reader: recursive descent over one private copy of the text. Strings are unescaped in place (an escape is never
- * shorter than what it stands for) and numbers are moved one byte to the left, over the separator before them, so that
- * both end in a NUL without a further allocation per value. Children gather on two stacks and are copied to the arena
- * when their container closes. That, and a byte table that finds the end of a string's plain part, is what reads
- * tokenizer.json of 33 MB in about a tenth of a second.
+/* The reader: recursive descent over a window that slides along the text. Strings and numbers are copied to the arena
+ * as they are met; children gather on two stacks and are copied when their container closes. So a document of 33 MB
+ * never lies in memory as text, and one whose long lists are tapped hardly at all: touching fresh memory is what a
+ * quick reader would spend most of its time on.
  *
- * Invariant: everything before `p` may already be overwritten; `line` and `line_start` are therefore counted while
- * white space is skipped, never looked up afterwards. */
+ * Invariant: a token is only looked at while it lies in the window whole. What comes near `end` calls `slide`, which
+ * moves the bytes still needed to the front and reads more behind them, so that every pointer into the window but
+ * ps->p and ps->end is void after it. READ_AHEAD zero bytes stand behind `end`. */
 #define _POSIX_C_SOURCE 200809L
 #include "base/json.h"
 #include "base/arena.h"
@@ -19,11 +19,23 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MAX_DEPTH = 512, FEW_KEYS = 16, EXACT_DIGITS = 15 };
+enum {
+    MAX_DEPTH = 512,
+    FEW_KEYS = 16,
+    EXACT_DIGITS = 15,
+    READ_AHEAD = 8,
+    WINDOW = 1 << 16,
+    TEXT_ROOM = 1 << 10,
+    LONGEST_WORD = 9,    /* -Infinity */
+    LONGEST_ESCAPE = 12, /* a pair of surrogates */
+    EXPONENT = 3,        /* the bytes that tell whether a number goes on: e+5 */
+};
+
+#define AFTER_MEMBER "',' or '}' must stand here"
+#define AFTER_ELEMENT "',' or ']' must stand here"
 
 struct JsonDoc {
     Arena arena;
-    Buffer text; /* one spare byte, then the text */
     JsonValue root;
 };
 
@@ -32,53 +44,128 @@ typedef struct Stack {
     size_t n, capacity;
 } Stack;
 
-typedef struct Parser {
-    char *p, *end; /* *end is 0 */
-    const char *line_start;
-    size_t line;
+/* Where the text comes from. */
+typedef struct Source {
+    FILE *file;       /* or NULL */
+    const char *text; /* what is left of a text in memory */
+    size_t left;
+} Source;
+
+/* Memory of the arena for the next texts. */
+typedef struct TextRoom {
+    char *data;
+    size_t left;
+} TextRoom;
+
+typedef struct Options {
     unsigned flags;
-    int depth;
+    const JsonTap *taps;
+    size_t n_taps;
+} Options;
+
+typedef struct Parser {
+    Source source;
+    Options options;
     JsonDoc *doc;
+    char *window, *p, *end;
+    size_t capacity;
+    bool ended;                /* the source has no more */
+    bool broken;               /* reading failed; *err says how */
+    size_t before, line_start; /* offsets in the text: of the window, of the line */
+    size_t line;
+    int depth;
     Stack values, members;
+    TextRoom room;
+    const JsonTap *tap;        /* the one whose children are being read */
+    uint64_t tapped;           /* a bit per tap: its container was met */
+    const JsonMember *path[2]; /* the members being read in the root object and in the object below it */
     Error *err;
 } Parser;
-
-/* 1: a string's plain part ends here (quote, backslash, control); 2: a byte of a longer character, to be checked. */
-static const unsigned char string_class[256] = {
-    1,         1,         1,         1,         1,         1,         1,          1,         1,
-    1,         1,         1,         1,         1,         1,         1,          1,         1,
-    1,         1,         1,         1,         1,         1,         1,          1,         1,
-    1,         1,         1,         1,         1,         ['"'] = 1, ['\\'] = 1,
-#define TWO8(i) [i] = 2, [i + 1] = 2, [i + 2] = 2, [i + 3] = 2, [i + 4] = 2, [i + 5] = 2, [i + 6] = 2, [i + 7] = 2
-    TWO8(128), TWO8(136), TWO8(144), TWO8(152), TWO8(160), TWO8(168), TWO8(176),  TWO8(184), TWO8(192),
-    TWO8(200), TWO8(208), TWO8(216), TWO8(224), TWO8(232), TWO8(240), TWO8(248),
-#undef TWO8
-};
 
 static bool parse_value(Parser *ps, JsonValue *out);
 
 static bool fail_at(Parser *ps, const char *where, const char *what) {
-    return error_set(ps->err, "line %zu column %zu: %s", ps->line, (size_t)(where - ps->line_start) + 1, what);
+    if (ps->broken) return false;
+    size_t column = ps->before + (size_t)(where - ps->window) - ps->line_start + 1;
+    return error_set(ps->err, "line %zu column %zu: %s", ps->line, column, what);
 }
 
 static bool fail(Parser *ps, const char *what) {
     return fail_at(ps, ps->p, ps->p == ps->end ? "the text ends too early" : what);
 }
 
-static void skip_space(Parser *ps) {
-    char *p = ps->p;
-    for (;; p++) {
-        if (*p == '\n') {
-            ps->line++;
-            ps->line_start = p + 1;
-        } else if (*p != ' ' && *p != '\t' && *p != '\r') {
-            break;
-        }
-    }
-    ps->p = p;
+/* ---- the window ---- */
+
+static size_t source_read(Source *s, char *out, size_t n) {
+    if (s->file) return fread(out, 1, n, s->file);
+    if (n > s->left) n = s->left;
+    memcpy(out, s->text, n);
+    s->text += n;
+    s->left -= n;
+    return n;
 }
 
-static bool stack_push(Stack *s, const void *item, size_t size) {
+/* Reads on, keeping the last `kept` bytes before ps->p and all after it. False when there is no more, or on an error;
+ * pointers into the window are void then, too. */
+static bool slide(Parser *ps, size_t kept) {
+    if (ps->ended) return false;
+    char *from = ps->p - kept;
+    size_t n = (size_t)(ps->end - from), room = ps->capacity - READ_AHEAD;
+    memmove(ps->window, from, n);
+    ps->before += (size_t)(from - ps->window);
+    if (n == room) { /* a token longer than the window */
+        char *grown = mem_resize(ps->window, 2 * ps->capacity, 1);
+        if (!grown) ps->broken = !error_memory(ps->err, "JSON");
+        if (grown) {
+            ps->window = grown;
+            ps->capacity *= 2;
+            room = ps->capacity - READ_AHEAD;
+        }
+    }
+    size_t more = source_read(&ps->source, ps->window + n, room - n);
+    ps->p = ps->window + kept;
+    ps->end = ps->window + n + more;
+    memset(ps->end, 0, READ_AHEAD);
+    if (ps->source.file && ferror(ps->source.file)) ps->broken = !error_set(ps->err, "%s", strerror(errno));
+    if (ps->before + n + more > UINT32_MAX) ps->broken = !error_set(ps->err, "JSON text over 4 GB");
+    ps->ended = more == 0 || ps->broken;
+    return !ps->ended;
+}
+
+/* Eight at a time, because files are often indented. */
+static char *skip_blanks(char *p) {
+    for (;;) {
+        uint64_t word;
+        memcpy(&word, p, sizeof word);
+        word ^= 0x2020202020202020u;
+        if (word) return p + __builtin_ctzll(word) / 8;
+        p += sizeof word;
+    }
+}
+
+static void skip_all_space(Parser *ps) {
+    for (;;) {
+        char *p = ps->p;
+        if (*p == '\n') {
+            p++;
+            ps->line++;
+            ps->line_start = ps->before + (size_t)(p - ps->window);
+        }
+        p = skip_blanks(p);
+        ps->p = p;
+        if ((unsigned char)*p > ' ') return;
+        if (*p == '\t' || *p == '\r')
+            ps->p++;
+        else if (*p != '\n' && (p != ps->end || !slide(ps, 0)))
+            return;
+    }
+}
+
+static inline void skip_space(Parser *ps) {
+    if ((unsigned char)*ps->p <= ' ') skip_all_space(ps);
+}
+
+static inline bool stack_push(Stack *s, const void *item, size_t size) {
     if (s->n == s->capacity) {
         size_t capacity = s->capacity ? s->capacity * 2 : 64;
         void *data = mem_resize(s->data, capacity, size);
@@ -95,14 +182,35 @@ static bool stack_take(Parser *ps, Stack *s, size_t base, size_t size, void **ou
     size_t n = s->n - base;
     s->n = base;
     *length = (uint32_t)n;
-    *out = n ? arena_array(&ps->doc->arena, n, size) : NULL;
+    *out = NULL;
     if (n == 0) return true;
-    if (!*out) return error_memory(ps->err, "JSON");
-    memcpy(*out, (char *)s->data + base * size, n * size);
+    void *items = arena_aligned(&ps->doc->arena, n, size, sizeof(void *));
+    if (!items) return error_memory(ps->err, "JSON");
+    memcpy(items, (char *)s->data + base * size, n * size);
+    *out = items;
     return true;
 }
 
 /* ---- strings ---- */
+
+/* A copy in the arena with a NUL after it; NULL when out of memory. */
+static const char *keep_text(Parser *ps, const char *text, size_t n) {
+    if (n >= ps->room.left) {
+        size_t size = n < TEXT_ROOM ? TEXT_ROOM : n + 1;
+        char *data = arena_aligned(&ps->doc->arena, size, 1, 1);
+        if (!data) {
+            error_memory(ps->err, "JSON");
+            return NULL;
+        }
+        ps->room = (TextRoom){data, size};
+    }
+    char *copy = ps->room.data;
+    memcpy(copy, text, n);
+    copy[n] = 0;
+    ps->room.data += n + 1;
+    ps->room.left -= n + 1;
+    return copy;
+}
 
 static int hex4(const char *s) {
     int value = 0;
@@ -146,44 +254,71 @@ static int unescape(Parser *ps, char *out) {
     return 1;
 }
 
-/* Steps over characters that stand for themselves. */
-static bool skip_plain(Parser *ps) {
+/* In the lowest byte of the word that is a quote, a backslash or a control character bit 7 is set, in the bytes below
+ * it not. */
+static uint64_t find_stop(uint64_t word) {
+    const uint64_t ones = 0x0101010101010101u, tops = 0x80 * ones;
+    uint64_t quote = word ^ '"' * ones, backslash = word ^ '\\' * ones;
+    return tops & (((word - ' ' * ones) & ~word) | ((quote - ones) & ~quote) | ((backslash - ones) & ~backslash));
+}
+
+/* The end of the characters that stand for themselves: one that does not, one that the window cuts, or a bad byte. By
+ * eights, for a loop over bytes would guess its end wrongly once per string. */
+static char *plain_end(const Parser *ps) {
     char *p = ps->p;
-    for (;;) {
-        while (!string_class[(unsigned char)*p]) p++;
-        if (string_class[(unsigned char)*p] == 1) break;
-        uint32_t code;
-        int n = utf8_decode(p, (size_t)(ps->end - p), &code);
-        if (n == 0) {
-            return fail_at(ps, p, "invalid UTF-8");
-        }
-        p += n;
+    uint64_t word, stop, all = 0;
+    for (;; p += sizeof word) {
+        memcpy(&word, p, sizeof word);
+        stop = find_stop(word);
+        if (stop) break;
+        all |= word;
     }
-    ps->p = p;
-    return true;
+    all |= word & (stop ^ (stop - 1)); /* the bytes up to the stop */
+    p += __builtin_ctzll(stop) / 8;
+    return all & 0x8080808080808080u ? ps->p + utf8_valid(ps->p, (size_t)(p - ps->p)) : p;
+}
+
+/* A string's byte that does not stand for itself, and is neither quote nor backslash, and behind which the text has
+ * nothing that would explain it. */
+static bool fail_string(Parser *ps) {
+    return fail(ps, *ps->p & 0x80 ? "invalid UTF-8" : "control character in a string");
+}
+
+/* Within a string, the first n bytes of which lie before ps->p: up to the closing quote. Escapes are resolved in place;
+ * what is read of the string then ends `gap` bytes before ps->p. */
+static bool finish_string(Parser *ps, size_t n, const char **text, uint32_t *length) {
+    size_t gap = 0;
+    for (;;) {
+        char *run = ps->p;
+        ps->p = plain_end(ps);
+        size_t plain = (size_t)(ps->p - run);
+        if (gap) memmove(run - gap, run, plain);
+        n += plain;
+        if (*ps->p == '"') break;
+        if (ps->end - ps->p < LONGEST_ESCAPE && slide(ps, n + gap)) continue;
+        if (*ps->p != '\\') return fail_string(ps);
+        char *from = ps->p++;
+        int written = unescape(ps, from - gap);
+        if (written == 0) return false;
+        n += (size_t)written;
+        gap += (size_t)(ps->p - from) - (size_t)written;
+    }
+    *text = keep_text(ps, ps->p - gap - n, n);
+    *length = (uint32_t)n;
+    ps->p++;
+    return *text != NULL;
 }
 
 /* At the opening quote. */
 static bool parse_string(Parser *ps, const char **text, uint32_t *length) {
-    char *start = ++ps->p, *out = start;
-    for (;;) {
-        char *run = ps->p;
-        if (!skip_plain(ps)) return false;
-        size_t n = (size_t)(ps->p - run);
-        if (out != run) memmove(out, run, n);
-        out += n;
-        if (*ps->p == '"') break;
-        if (*ps->p != '\\') return fail(ps, "control character in a string");
-        ps->p++;
-        int written = unescape(ps, out);
-        if (written == 0) return false;
-        out += written;
-    }
-    *out = 0; /* at the latest over the closing quote */
+    char *start = ++ps->p, *end = plain_end(ps);
+    size_t n = (size_t)(end - start);
+    ps->p = end;
+    if (*end != '"') return finish_string(ps, n, text, length);
     ps->p++;
-    *text = start;
-    *length = (uint32_t)(out - start);
-    return true;
+    *length = (uint32_t)n;
+    *text = keep_text(ps, start, n);
+    return *text != NULL;
 }
 
 /* ---- numbers and words ---- */
@@ -195,6 +330,7 @@ static char *skip_digits(char *p) {
 
 static bool parse_word(Parser *ps, const char *word, JsonValue value, JsonValue *out) {
     size_t n = strlen(word);
+    while (ps->end - ps->p < LONGEST_WORD && slide(ps, 0)) {}
     if (strncmp(ps->p, word, n) != 0) return fail(ps, "a JSON value must stand here");
     if (value.type == JSON_FLOAT) {
         value.text = word;
@@ -214,31 +350,44 @@ static double small_integer(const char *s, size_t n) {
     return negative ? -value : value;
 }
 
-static bool parse_number(Parser *ps, JsonValue *out) {
-    char *start = ps->p, *p = start + (*start == '-');
-    if (*p == 'I') {
-        return parse_word(ps, "-Infinity", (JsonValue){.type = JSON_FLOAT, .number = -INFINITY}, out);
-    }
-    if (*p < '0' || *p > '9') return fail(ps, "a JSON value must stand here");
-    JsonType type = JSON_INT;
+/* The end of the number that begins at p, which is at least a digit. */
+static char *number_end(char *p, JsonType *type) {
+    p += *p == '-';
+    *type = JSON_INT;
     p = *p == '0' ? p + 1 : skip_digits(p);
     if (*p == '.' && p[1] >= '0' && p[1] <= '9') {
-        type = JSON_FLOAT;
+        *type = JSON_FLOAT;
         p = skip_digits(p + 1);
     }
     if (*p == 'e' || *p == 'E') {
         char *digits = p + 1 + (p[1] == '-' || p[1] == '+');
         if (*digits >= '0' && *digits <= '9') {
-            type = JSON_FLOAT;
+            *type = JSON_FLOAT;
             p = skip_digits(digits);
         }
     }
-    size_t n = (size_t)(p - start);
-    *out = (JsonValue){.type = type, .length = (uint32_t)n, .text = start - 1};
-    out->number = type == JSON_INT && n <= EXACT_DIGITS ? small_integer(start, n) : decimal_parse(start, n);
-    memmove(start - 1, start, n); /* the byte before is a separator already read, or the spare one */
-    start[n - 1] = 0;
-    ps->p = p;
+    return p;
+}
+
+static bool parse_number(Parser *ps, JsonValue *out) {
+    if (*ps->p == '-' && ps->end - ps->p < LONGEST_WORD) slide(ps, 0);
+    const char *digit = ps->p + (*ps->p == '-');
+    if (*digit == 'I') {
+        return parse_word(ps, "-Infinity", (JsonValue){.type = JSON_FLOAT, .number = -INFINITY}, out);
+    }
+    if (*digit < '0' || *digit > '9') return fail(ps, "a JSON value must stand here");
+    JsonType type;
+    char *end = number_end(ps->p, &type);
+    while (ps->end - end < EXPONENT && !ps->ended) {
+        slide(ps, 0);
+        end = number_end(ps->p, &type);
+    }
+    size_t n = (size_t)(end - ps->p);
+    const char *text = keep_text(ps, ps->p, n);
+    if (!text) return false;
+    *out = (JsonValue){.type = type, .length = (uint32_t)n, .text = text};
+    out->number = type == JSON_INT && n <= EXACT_DIGITS ? small_integer(text, n) : decimal_parse(text, n);
+    ps->p = end;
     return true;
 }
 
@@ -264,7 +413,7 @@ static bool unique_few(Parser *ps, JsonMember *members, uint32_t *length) {
     for (uint32_t i = 0; i < *length; i++) {
         uint32_t j = 0;
         while (j < n && !same_key(&members[j], &members[i])) j++;
-        if (j < n && (ps->flags & JSON_UNIQUE_KEYS)) return duplicate_error(ps, &members[i]);
+        if (j < n && (ps->options.flags & JSON_UNIQUE_KEYS)) return duplicate_error(ps, &members[i]);
         members[j] = members[i];
         if (j == n) n++;
     }
@@ -286,7 +435,7 @@ static bool unique_many(Parser *ps, JsonMember *members, uint32_t *length) {
         size_t at = key_hash(&members[i], seed) & (size - 1);
         while (slots[at] && !same_key(&members[slots[at] - 1], &members[i])) at = (at + 1) & (size - 1);
         if (slots[at]) {
-            if (ps->flags & JSON_UNIQUE_KEYS) ok = duplicate_error(ps, &members[i]);
+            if (ps->options.flags & JSON_UNIQUE_KEYS) ok = duplicate_error(ps, &members[i]);
             members[slots[at] - 1].value = members[i].value;
         } else {
             members[n] = members[i];
@@ -299,14 +448,19 @@ static bool unique_many(Parser *ps, JsonMember *members, uint32_t *length) {
 }
 
 /* One member, key at the cursor. */
-static bool parse_member(Parser *ps) {
-    JsonMember m;
+static bool read_member(Parser *ps, JsonMember *m) {
     if (*ps->p != '"') return fail(ps, "an object's key must be a string");
-    if (!parse_string(ps, &m.key, &m.key_length)) return false;
+    if (!parse_string(ps, &m->key, &m->key_length)) return false;
     skip_space(ps);
     if (*ps->p != ':') return fail(ps, "':' must follow an object's key");
     ps->p++;
-    if (!parse_value(ps, &m.value)) return false;
+    if (ps->depth <= 2) ps->path[ps->depth - 1] = m;
+    return parse_value(ps, &m->value);
+}
+
+static bool parse_member(Parser *ps) {
+    JsonMember m;
+    if (!read_member(ps, &m)) return false;
     return stack_push(&ps->members, &m, sizeof m) || error_memory(ps->err, "JSON");
 }
 
@@ -319,6 +473,7 @@ static bool parse_element(Parser *ps) {
 /* From the opening bracket to the closing one; the children are then on their stack. */
 static bool parse_children(Parser *ps, bool (*child)(Parser *), char close, const char *what) {
     if (++ps->depth > MAX_DEPTH) return fail(ps, "more than 512 levels of nesting");
+    if (ps->depth <= 2) ps->path[ps->depth - 1] = NULL;
     ps->p++;
     skip_space(ps);
     bool more = *ps->p != close;
@@ -337,7 +492,7 @@ static bool parse_children(Parser *ps, bool (*child)(Parser *), char close, cons
 
 static bool parse_array(Parser *ps, JsonValue *out) {
     size_t base = ps->values.n;
-    if (!parse_children(ps, parse_element, ']', "',' or ']' must stand here")) return false;
+    if (!parse_children(ps, parse_element, ']', AFTER_ELEMENT)) return false;
     JsonValue v = {.type = JSON_ARRAY};
     void *items;
     if (!stack_take(ps, &ps->values, base, sizeof(JsonValue), &items, &v.length)) return false;
@@ -348,7 +503,7 @@ static bool parse_array(Parser *ps, JsonValue *out) {
 
 static bool parse_object(Parser *ps, JsonValue *out) {
     size_t base = ps->members.n;
-    if (!parse_children(ps, parse_member, '}', "',' or '}' must stand here")) return false;
+    if (!parse_children(ps, parse_member, '}', AFTER_MEMBER)) return false;
     JsonValue v = {.type = JSON_OBJECT};
     void *members;
     if (!stack_take(ps, &ps->members, base, sizeof(JsonMember), &members, &v.length)) return false;
@@ -359,16 +514,76 @@ static bool parse_object(Parser *ps, JsonValue *out) {
     return true;
 }
 
+/* ---- tapped containers ---- */
+
+/* Hands a child over and drops what the arena and the stacks hold of it. */
+static bool tap_child(Parser *ps, bool (*read)(Parser *, JsonMember *)) {
+    JsonMember m = {0};
+    ArenaMark mark = arena_mark(&ps->doc->arena);
+    TextRoom room = ps->room;
+    size_t values = ps->values.n;
+    bool ok = read(ps, &m) && ps->tap->take(ps->tap->context, &m, ps->err);
+    ps->values.n = values;
+    ps->room = room;
+    arena_rewind(&ps->doc->arena, mark);
+    return ok;
+}
+
+static bool tap_member(Parser *ps) {
+    return tap_child(ps, read_member);
+}
+
+/* The items of an array stay on their stack. */
+static bool read_element(Parser *ps, JsonMember *m) {
+    if (*ps->p != '[') return parse_value(ps, &m->value);
+    size_t base = ps->values.n;
+    if (!parse_children(ps, parse_element, ']', AFTER_ELEMENT)) return false;
+    m->value = (JsonValue){.type = JSON_ARRAY, .length = (uint32_t)(ps->values.n - base)};
+    m->value.items = (JsonValue *)ps->values.data + base;
+    return true;
+}
+
+static bool tap_element(Parser *ps) {
+    return tap_child(ps, read_element);
+}
+
+static bool is_key(const JsonMember *m, const char *key) {
+    return m->key_length == strlen(key) && memcmp(m->key, key, m->key_length) == 0;
+}
+
+/* The tap of the container that opens here, or NULL. */
+static const JsonTap *find_tap(const Parser *ps) {
+    if (ps->depth != 2 || !ps->path[0] || !ps->path[1]) return NULL;
+    for (size_t i = 0; i < ps->options.n_taps; i++) {
+        const JsonTap *tap = &ps->options.taps[i];
+        if (tap->open == *ps->p && is_key(ps->path[0], tap->outer) && is_key(ps->path[1], tap->key)) return tap;
+    }
+    return NULL;
+}
+
+static bool parse_tapped(Parser *ps, const JsonTap *tap, JsonValue *out) {
+    uint64_t bit = 1ull << (tap - ps->options.taps);
+    if (ps->tapped & bit) return duplicate_error(ps, ps->path[1]);
+    ps->tapped |= bit;
+    ps->tap = tap;
+    bool object = tap->open == '{';
+    *out = (JsonValue){.type = object ? JSON_OBJECT : JSON_ARRAY};
+    return object ? parse_children(ps, tap_member, '}', AFTER_MEMBER)
+                  : parse_children(ps, tap_element, ']', AFTER_ELEMENT);
+}
+
+static bool parse_container(Parser *ps, JsonValue *out) {
+    const JsonTap *tap = ps->options.n_taps ? find_tap(ps) : NULL;
+    if (tap) return parse_tapped(ps, tap, out);
+    return (*ps->p == '{' ? parse_object : parse_array)(ps, out);
+}
+
 static bool parse_value(Parser *ps, JsonValue *out) {
     skip_space(ps);
-    JsonValue v = {.type = JSON_STRING};
     switch (*ps->p) {
-    case '"':
-        if (!parse_string(ps, &v.text, &v.length)) return false;
-        *out = v;
-        return true;
-    case '{': return parse_object(ps, out);
-    case '[': return parse_array(ps, out);
+    case '"': out->type = JSON_STRING; return parse_string(ps, &out->text, &out->length);
+    case '{':
+    case '[': return parse_container(ps, out);
     case 'n': return parse_word(ps, "null", (JsonValue){.type = JSON_NULL}, out);
     case 't': return parse_word(ps, "true", (JsonValue){.type = JSON_BOOL, .boolean = true}, out);
     case 'f': return parse_word(ps, "false", (JsonValue){.type = JSON_BOOL}, out);
@@ -380,155 +595,72 @@ static bool parse_value(Parser *ps, JsonValue *out) {
 
 /* ---- documents ---- */
 
-/* Parses doc->text, which has one spare byte in front. */
-static bool parse_document(JsonDoc *doc, unsigned flags, Error *err) {
-    if (doc->text.length > UINT32_MAX) return error_set(err, "JSON text over 4 GB");
-    char *start = doc->text.data + 1;
-    Parser ps = {.p = start, .end = doc->text.data + doc->text.length, .line_start = start, .line = 1};
-    ps.flags = flags;
-    ps.doc = doc;
-    ps.err = err;
-    bool ok;
-    if (strncmp(start, "\xEF\xBB\xBF", 3) == 0) {
-        ok = fail(&ps, "a byte order mark stands before the JSON text");
-    } else {
-        ok = parse_value(&ps, &doc->root);
-    }
-    if (ok) {
-        skip_space(&ps);
-        if (ps.p != ps.end) ok = fail(&ps, "something follows the JSON value");
-    }
+static bool parse_text(Parser *ps) {
+    slide(ps, 0);
+    if (strncmp(ps->p, "\xEF\xBB\xBF", 3) == 0) return fail(ps, "a byte order mark stands before the JSON text");
+    if (!parse_value(ps, &ps->doc->root)) return false;
+    skip_space(ps);
+    if (ps->broken) return false;
+    return ps->p == ps->end || fail(ps, "something follows the JSON value");
+}
+
+/* `size` is the text's, or a guess. */
+static JsonDoc *parse_source(Source source, size_t size, Options options, Error *err) {
+    Parser ps = {.source = source, .options = options, .err = err, .line = 1};
+    ps.capacity = (size < WINDOW ? size : WINDOW) + 2 * READ_AHEAD;
+    ps.doc = mem_zeroed(1, sizeof *ps.doc);
+    ps.window = ps.p = ps.end = mem_array(ps.capacity, 1);
+    bool ok = (ps.doc && ps.window) || error_memory(err, "JSON");
+    if (ok) arena_init(&ps.doc->arena);
+    ok = ok && parse_text(&ps);
     mem_free(ps.values.data);
     mem_free(ps.members.data);
-    return ok;
-}
-
-static JsonDoc *document_new(size_t length) {
-    JsonDoc *doc = mem_zeroed(1, sizeof *doc);
-    if (!doc) return NULL;
-    arena_init(&doc->arena);
-    buffer_reserve(&doc->text, length < PTRDIFF_MAX - 16 ? length + 2 : length);
-    buffer_byte(&doc->text, 0);
-    return doc;
-}
-
-static JsonDoc *document_finish(JsonDoc *doc, unsigned flags, Error *err) {
-    bool ok = doc->text.failed ? error_memory(err, "JSON") : parse_document(doc, flags, err);
-    if (ok) return doc;
-    json_free(doc);
+    mem_free(ps.window);
+    if (ok) return ps.doc;
+    json_free(ps.doc);
     return NULL;
 }
 
-JsonDoc *json_parse(const char *text, size_t length, unsigned flags, Error *err) {
-    JsonDoc *doc = document_new(length);
-    if (!doc) {
-        error_memory(err, "JSON");
-        return NULL;
-    }
-    buffer_append(&doc->text, text, length);
-    return document_finish(doc, flags, err);
+static JsonDoc *parse_memory(const char *text, size_t length, Options options, Error *err) {
+    return parse_source((Source){.text = text, .left = length}, length, options, err);
 }
 
-static bool read_file(FILE *file, Buffer *b, Error *err) {
-    size_t n;
-    do {
-        if (!buffer_reserve(b, 1 << 16)) return error_memory(err, "JSON");
-        n = fread(b->data + b->length, 1, b->capacity - b->length - 1, file);
-        b->length += n;
-        b->data[b->length] = 0;
-    } while (n);
-    return !ferror(file) || error_set(err, "%s", strerror(errno));
+static JsonDoc *parse_file(const char *path, Options options, Error *err) {
+    struct stat st;
+    FILE *file = fopen(path, "rb");
+    JsonDoc *doc = NULL;
+    if (!file || fstat(fileno(file), &st) != 0 || S_ISDIR(st.st_mode)) {
+        error_set(err, "%s", strerror(file && S_ISDIR(st.st_mode) ? EISDIR : errno));
+    } else {
+        doc = parse_source((Source){.file = file}, WINDOW, options, err);
+    }
+    if (file) fclose(file);
+    if (!doc) error_prefix(err, "%s", path);
+    return doc;
+}
+
+JsonDoc *json_parse(const char *text, size_t length, unsigned flags, Error *err) {
+    return parse_memory(text, length, (Options){.flags = flags}, err);
+}
+
+JsonDoc *json_parse_tapped(const char *text, size_t length, const JsonTap *taps, size_t n_taps, Error *err) {
+    return parse_memory(text, length, (Options){.taps = taps, .n_taps = n_taps}, err);
 }
 
 JsonDoc *json_parse_file(const char *path, unsigned flags, Error *err) {
-    struct stat st;
-    FILE *file = fopen(path, "rb");
-    if (!file || fstat(fileno(file), &st) != 0 || S_ISDIR(st.st_mode)) {
-        error_set(err, "%s: %s", path, strerror(file && S_ISDIR(st.st_mode) ? EISDIR : errno));
-        if (file) fclose(file);
-        return NULL;
-    }
-    JsonDoc *doc = document_new(S_ISREG(st.st_mode) && st.st_size > 0 ? (size_t)st.st_size : 0);
-    if (!doc) {
-        error_memory(err, "JSON");
-    } else if (read_file(file, &doc->text, err)) {
-        doc = document_finish(doc, flags, err);
-    } else {
-        json_free(doc);
-        doc = NULL;
-    }
-    fclose(file);
-    if (!doc) error_prefix(err, "%s", path);
-    return doc;
+    return parse_file(path, (Options){.flags = flags}, err);
+}
+
+JsonDoc *json_parse_file_tapped(const char *path, const JsonTap *taps, size_t n_taps, Error *err) {
+    return parse_file(path, (Options){.taps = taps, .n_taps = n_taps}, err);
 }
 
 void json_free(JsonDoc *doc) {
     if (!doc) return;
     arena_clear(&doc->arena);
-    buffer_clear(&doc->text);
     mem_free(doc);
 }
 
 const JsonValue *json_root(const JsonDoc *doc) {
     return &doc->root;
-}
-
-/* ---- looking at values ---- */
-
-const JsonValue *json_get(const JsonValue *v, const char *key) {
-    if (!v || v->type != JSON_OBJECT) return NULL;
-    size_t n = strlen(key);
-    for (uint32_t i = 0; i < v->length; i++) {
-        const JsonMember *m = &v->members[i];
-        if (m->key_length == n && memcmp(m->key, key, n) == 0) return &m->value;
-    }
-    return NULL;
-}
-
-const JsonValue *json_get_set(const JsonValue *v, const char *key) {
-    const JsonValue *member = json_get(v, key);
-    return member && member->type != JSON_NULL ? member : NULL;
-}
-
-const JsonValue *json_item(const JsonValue *v, uint32_t i) {
-    return v && v->type == JSON_ARRAY && i < v->length ? &v->items[i] : NULL;
-}
-
-const char *json_string(const JsonValue *v) {
-    return v && v->type == JSON_STRING ? v->text : NULL;
-}
-
-bool json_equals(const JsonValue *v, const char *text) {
-    return v && v->type == JSON_STRING && v->length == strlen(text) && memcmp(v->text, text, v->length) == 0;
-}
-
-bool json_int(const JsonValue *v, int64_t *out) {
-    if (!v) return false;
-    if (v->type == JSON_FLOAT) {
-        if (!(v->number >= -0x1p63 && v->number < 0x1p63) || v->number != floor(v->number)) return false;
-        *out = (int64_t)v->number;
-        return true;
-    }
-    if (v->type != JSON_INT) return false;
-    int64_t value = 0;
-    bool negative = v->text[0] == '-';
-    for (uint32_t i = negative; i < v->length; i++) { /* downwards, because INT64_MIN has no positive twin */
-        if (__builtin_mul_overflow(value, 10, &value)) return false;
-        if (__builtin_sub_overflow(value, v->text[i] - '0', &value)) return false;
-    }
-    if (!negative && value == INT64_MIN) return false;
-    *out = negative ? value : -value;
-    return true;
-}
-
-bool json_number(const JsonValue *v, double *out) {
-    if (!v || (v->type != JSON_INT && v->type != JSON_FLOAT)) return false;
-    *out = v->number;
-    return true;
-}
-
-bool json_bool(const JsonValue *v, bool *out) {
-    if (!v || v->type != JSON_BOOL) return false;
-    *out = v->boolean;
-    return true;
 }

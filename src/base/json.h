@@ -39,11 +39,25 @@ enum {
     JSON_UNIQUE_KEYS = 1, /* a duplicate key is an error (safetensors headers); otherwise the last one wins */
 };
 
-/* Parses the whole text. The document owns copies of all strings. Errors name line and column. Nesting is limited to
- * 512 levels. NULL on failure. */
+/* Parses the whole text, of which the document keeps nothing but copies. Errors name line and column. Nesting is
+ * limited to 512 levels. NULL on failure. */
 JsonDoc *json_parse(const char *text, size_t length, unsigned flags, Error *err);
 /* The same on a file; errors start with the path. */
 JsonDoc *json_parse_file(const char *path, unsigned flags, Error *err);
+
+/* A container of hundreds of thousands of children, which shall not become values one and all: the children of
+ * root[outer][key], where that opens with `open`, go one after the other to `take`, and in the document the container
+ * is empty. A child's strings live as long as the document, its items and members until `take` returns; `key` is NULL
+ * in an array. A repeated key is not noticed, but such a container may stand only once. `take` returns false with *err.
+ */
+typedef struct JsonTap {
+    const char *outer, *key;
+    char open; /* '[' or '{' */
+    bool (*take)(void *context, const JsonMember *child, Error *err);
+    void *context;
+} JsonTap;
+JsonDoc *json_parse_tapped(const char *text, size_t length, const JsonTap *taps, size_t n_taps, Error *err);
+JsonDoc *json_parse_file_tapped(const char *path, const JsonTap *taps, size_t n_taps, Error *err);
 void json_free(JsonDoc *doc);
 const JsonValue *json_root(const JsonDoc *doc);
 

@@ -1,5 +1,6 @@
 /* Every heap allocation of lockstep goes through here: one place to account, to limit, and to make the n-th
- * allocation fail in a test. Nothing aborts on failure: the caller gets NULL and says so. */
+ * allocation fail in a test. Nothing aborts on failure: the caller gets NULL and says so.
+ * Blocks of 4 MB and more are asked for on huge pages. */
 #ifndef LOCKSTEP_BASE_MEMORY_H
 #define LOCKSTEP_BASE_MEMORY_H
 

@@ -8,7 +8,7 @@
 
 /* How many bytes the character at s should have (0: no character starts so), and in *have how many of them are there
  * and valid, 1..4; *have is 1 where none starts, so that a scanner can step over it. n > 0. */
-static int sequence_length(const unsigned char *s, size_t n, int *have) {
+static inline int sequence_length(const unsigned char *s, size_t n, int *have) {
     *have = 1;
     unsigned char lead = s[0];
     if (lead < 0x80) return 1;
@@ -16,6 +16,10 @@ static int sequence_length(const unsigned char *s, size_t n, int *have) {
     int need = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
     unsigned char low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
     unsigned char high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+    if (n >= 3 && need == 3 && s[1] >= low && s[1] <= high && (s[2] & 0xC0) == 0x80) { /* most of what is not ASCII */
+        *have = 3;
+        return 3;
+    }
     for (; *have < need && (size_t)*have < n; ++*have) {
         unsigned char c = s[*have];
         if (c < low || c > high) break;

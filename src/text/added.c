@@ -13,7 +13,7 @@ enum { MAX_ADDED = 1 << 20 };
 /* ---- the list ---- */
 
 static uint32_t *slot_for(const AddedTokens *a, const char *text, size_t n) {
-    uint32_t at = vocab_hash(text, n) & (a->n_slots - 1);
+    uint32_t at = vocab_hash(vocab_key(text, n)) & (a->n_slots - 1);
     for (;; at = (at + 1) & (a->n_slots - 1)) {
         if (a->slots[at] == 0) return &a->slots[at];
         const AddedToken *t = &a->tokens[a->slots[at] - 1];

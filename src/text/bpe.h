@@ -4,11 +4,12 @@
 
 #include "base/json.h"
 #include "text/merge_queue.h"
+#include "text/model_lists.h"
 #include "text/tokenizer.h"
 #include "text/vocab.h"
 
 typedef struct Merge {
-    uint64_t pair; /* left id << 32 | right id; UINT64_MAX: free */
+    uint64_t key; /* bpe_merge_key of the pair; 0: free */
     uint32_t rank;
     int32_t id;
 } Merge;
@@ -45,8 +46,17 @@ typedef struct BpeScratch {
     size_t cache_size, n_cached;
 } BpeScratch;
 
-/* `model` is the JSON object; vocab must outlive the result. */
-bool bpe_load(Bpe *b, const JsonValue *model, const Vocab *vocab, Error *err);
+static inline uint64_t bpe_merge_key(int32_t left, int32_t right) {
+    return ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) + 1;
+}
+
+/* Where the search for a pair begins. */
+static inline uint64_t bpe_merge_slot(const Bpe *b, uint64_t key) {
+    return (key * 0x9E3779B97F4A7C15u >> 32) & b->mask;
+}
+
+/* `model` is the JSON object, `lists` were taken from it; vocab must outlive the result. */
+bool bpe_load(Bpe *b, const JsonValue *model, const ModelLists *lists, const Vocab *vocab, Error *err);
 /* From ranks (per id; BPE_NO_RANK: the token takes no part in merging) in place of a list of merges. */
 #define BPE_NO_RANK UINT32_MAX
 bool bpe_load_ranked(Bpe *b, const Vocab *vocab, const uint32_t *ranks, Error *err);

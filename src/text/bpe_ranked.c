@@ -33,8 +33,7 @@ static bool cut_token(const Vocab *v, const VocabToken *token, const uint32_t *r
         if (left < 0 || ranks[left] == BPE_NO_RANK) continue;
         int32_t right = vocab_find(v, text + cut, token->length - cut);
         if (right < 0 || ranks[right] == BPE_NO_RANK) continue;
-        uint64_t pair = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
-        if (!push(out, (Merge){pair, ranks[token->id], token->id})) return false;
+        if (!push(out, (Merge){bpe_merge_key(left, right), ranks[token->id], token->id})) return false;
     }
     return true;
 }

@@ -180,7 +180,7 @@ static bool build_vocab(const SpmModel *m, Vocab *vocab, Error *err) {
     for (size_t i = 0; i < m->n; i++) {
         entries[i] = (VocabEntry){m->pieces[i].text, m->pieces[i].length, (int32_t)i};
     }
-    bool ok = vocab_build(vocab, entries, m->n, err);
+    bool ok = vocab_build(vocab, entries, m->n, false, err);
     mem_free(entries);
     return ok;
 }

@@ -5,20 +5,6 @@
 
 #include <string.h>
 
-/* {"token": id, ...} */
-static bool entries_of_object(const JsonValue *list, VocabEntry *entries, Error *err) {
-    for (uint32_t i = 0; i < list->length; i++) {
-        const JsonMember *m = &list->members[i];
-        int64_t id;
-        if (!json_int(&m->value, &id) || id < 0 || id >= VOCAB_MAX_ID) {
-            return error_set(err, "model.vocab: \"%.100s\" has no valid id", m->key);
-        }
-        entries[i] = (VocabEntry){m->key, m->key_length, (int32_t)id};
-    }
-    return true;
-}
-
-/* [["token", score], ...] */
 static bool entries_of_array(const JsonValue *list, VocabEntry *entries, Error *err) {
     for (uint32_t i = 0; i < list->length; i++) {
         const JsonValue *token = json_item(&list->items[i], 0);
@@ -29,17 +15,21 @@ static bool entries_of_array(const JsonValue *list, VocabEntry *entries, Error *
     return true;
 }
 
-static bool load_vocab(Vocab *vocab, const JsonValue *model, bool scored, Error *err) {
-    const JsonValue *list = json_get(model, "vocab");
-    JsonType wanted = scored ? JSON_ARRAY : JSON_OBJECT;
-    if (!list || list->type != wanted)
-        return error_set(err, "model.vocab is not %s", scored ? "an array" : "an object");
+/* [["token", score], ...]: a Unigram's; all others have {"token": id, ...}. */
+static bool load_scored(Vocab *vocab, const JsonValue *list, Error *err) {
+    if (!list || list->type != JSON_ARRAY) return error_set(err, "model.vocab is not an array");
     VocabEntry *entries = mem_array(list->length, sizeof *entries);
     if (!entries) return error_memory(err, "the vocabulary");
-    bool ok = (scored ? entries_of_array : entries_of_object)(list, entries, err) &&
-              vocab_build(vocab, entries, list->length, err);
+    bool ok = entries_of_array(list, entries, err) && vocab_build(vocab, entries, list->length, false, err);
     mem_free(entries);
     return ok;
+}
+
+static bool load_vocab(Vocab *vocab, const JsonValue *model, const ModelLists *lists, bool scored, Error *err) {
+    const JsonValue *list = json_get(model, "vocab");
+    if (scored) return load_scored(vocab, list, err);
+    if (!list || list->type != JSON_OBJECT) return error_set(err, "model.vocab is not an object");
+    return vocab_build(vocab, lists->entries, lists->n_entries, true, err);
 }
 
 /* Old files lack the type; their members tell. */
@@ -50,7 +40,7 @@ static const char *guess_type(const JsonValue *model) {
     return json_get(model, "continuing_subword_prefix") ? "WordPiece" : "WordLevel";
 }
 
-bool subword_load(Subword *s, const JsonValue *model, Error *err) {
+bool subword_load(Subword *s, const JsonValue *model, const ModelLists *lists, Error *err) {
     static const char *const names[] = {"BPE", "Unigram", "WordPiece", "WordLevel"};
     *s = (Subword){0};
     if (!model || model->type != JSON_OBJECT) return error_set(err, "\"model\" is missing");
@@ -60,9 +50,9 @@ bool subword_load(Subword *s, const JsonValue *model, Error *err) {
     while (kind < 4 && strcmp(type, names[kind]) != 0) kind++;
     if (kind == 4) return component_unknown("model", type, err);
     s->kind = (SubwordKind)kind;
-    bool ok = load_vocab(&s->vocab, model, s->kind == SUBWORD_UNIGRAM, err);
+    bool ok = load_vocab(&s->vocab, model, lists, s->kind == SUBWORD_UNIGRAM, err);
     switch (s->kind) {
-    case SUBWORD_BPE: ok = ok && bpe_load(&s->bpe, model, &s->vocab, err); break;
+    case SUBWORD_BPE: ok = ok && bpe_load(&s->bpe, model, lists, &s->vocab, err); break;
     case SUBWORD_UNIGRAM: ok = ok && unigram_load(&s->unigram, model, &s->vocab, err); break;
     case SUBWORD_WORDPIECE: ok = ok && wordpiece_load(&s->wordpiece, model, false, &s->vocab, err); break;
     case SUBWORD_WORDLEVEL: ok = ok && wordpiece_load(&s->wordpiece, model, true, &s->vocab, err); break;

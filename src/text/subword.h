@@ -22,8 +22,8 @@ typedef struct SubwordScratch {
     Buffer text;
 } SubwordScratch;
 
-/* The address of *s must not change afterwards. */
-bool subword_load(Subword *s, const JsonValue *model, Error *err);
+/* `lists` were taken from `model` while it was read. The address of *s must not change afterwards. */
+bool subword_load(Subword *s, const JsonValue *model, const ModelLists *lists, Error *err);
 void subword_clear(Subword *s);
 bool subword_encode(const Subword *s, SubwordScratch *scratch, const char *text, size_t n, IdList *out, Error *err);
 void subword_scratch_clear(SubwordScratch *scratch);

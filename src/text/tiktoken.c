@@ -69,7 +69,7 @@ static bool build_subword(Subword *s, const RankedVocab *v, uint32_t first, Erro
         entries[i] =
             (VocabEntry){v->bytes.data + token->start, (uint32_t)token->length, (int32_t)(token->rank + first)};
     }
-    ok = ok && vocab_build(&s->vocab, entries, v->n, err);
+    ok = ok && vocab_build(&s->vocab, entries, v->n, false, err);
     mem_free(entries);
     uint32_t *ranks = ok ? mem_array((size_t)s->vocab.size, sizeof *ranks) : NULL;
     if (ok && !ranks) ok = error_memory(err, "merges");

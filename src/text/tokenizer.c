@@ -53,9 +53,9 @@ static bool load_config(Tokenizer *t, const JsonValue *config, bool keep_ids, Er
     return true;
 }
 
-static bool load_parts(Tokenizer *t, const JsonValue *root, Error *err) {
+static bool load_parts(Tokenizer *t, const JsonValue *root, const ModelLists *lists, Error *err) {
     if (root->type != JSON_OBJECT) return error_set(err, "not a JSON object");
-    if (!subword_load(&t->subword, json_get(root, "model"), err)) return false;
+    if (!subword_load(&t->subword, json_get(root, "model"), lists, err)) return false;
     if (!normalizer_load(&t->normalizer, json_get(root, "normalizer"), err)) return false;
     if (!pretokenizer_load(&t->pretokenizer, json_get(root, "pre_tokenizer"), err)) return false;
     if (!postprocessor_load(&t->postprocessor, json_get(root, "post_processor"), err)) return false;
@@ -81,21 +81,26 @@ static Tokenizer *tokenizer_new(Error *err) {
     return t;
 }
 
-static Tokenizer *build(const JsonDoc *json, const JsonDoc *config, Error *err) {
+static Tokenizer *build(const JsonDoc *json, const ModelLists *lists, const JsonDoc *config, Error *err) {
     Tokenizer *t = tokenizer_new(err);
-    return t ? finish(t, load_parts(t, json_root(json), err), config ? json_root(config) : NULL, false, err) : NULL;
+    if (!t) return NULL;
+    return finish(t, load_parts(t, json_root(json), lists, err), config ? json_root(config) : NULL, false, err);
 }
 
 Tokenizer *tokenizer_parse(const char *json, size_t n, const char *config, size_t n_config, Error *err) {
-    JsonDoc *doc = json_parse(json, n, 0, err), *config_doc = NULL;
+    ModelLists lists;
+    JsonTap taps[MODEL_TAPS];
+    model_lists_init(&lists, taps);
+    JsonDoc *doc = json_parse_tapped(json, n, taps, MODEL_TAPS, err), *config_doc = NULL;
     Tokenizer *t = NULL;
     if (!doc) {
         error_prefix(err, "tokenizer.json");
     } else if (config && !(config_doc = json_parse(config, n_config, 0, err))) {
         error_prefix(err, "tokenizer_config.json");
-    } else if (!(t = build(doc, config_doc, err))) {
+    } else if (!(t = build(doc, &lists, config_doc, err))) {
         error_prefix(err, "tokenizer.json");
     }
+    model_lists_clear(&lists);
     json_free(doc);
     json_free(config_doc);
     return t;
@@ -167,9 +172,13 @@ static Tokenizer *load_tekken(const char *path, const JsonValue *config, Error *
 }
 
 static Tokenizer *load_json(const char *path, const JsonDoc *config, Error *err) {
-    JsonDoc *doc = json_parse_file(path, 0, err);
-    Tokenizer *t = doc ? build(doc, config, err) : NULL;
+    ModelLists lists;
+    JsonTap taps[MODEL_TAPS];
+    model_lists_init(&lists, taps);
+    JsonDoc *doc = json_parse_file_tapped(path, taps, MODEL_TAPS, err);
+    Tokenizer *t = doc ? build(doc, &lists, config, err) : NULL;
     if (doc && !t) error_prefix(err, "%s", path);
+    model_lists_clear(&lists);
     json_free(doc);
     return t;
 }

@@ -16,9 +16,9 @@ typedef struct VocabEntry {
 } VocabEntry;
 
 typedef struct VocabSlot {
-    uint32_t hash;
-    uint32_t start, length; /* in bytes */
-    int32_t id;             /* -1: free */
+    uint64_t key;   /* vocab_key of the text */
+    uint32_t token; /* 1 + its index; 0: free */
+    int32_t id;
 } VocabSlot;
 
 typedef struct VocabToken {
@@ -36,16 +36,24 @@ typedef struct Vocab {
     uint32_t mask;
 } Vocab;
 
-/* Copies the entries, whose texts are distinct. Of two entries with one id the later gives the id its text. */
-bool vocab_build(Vocab *v, const VocabEntry *entries, size_t n, Error *err);
+/* Copies the entries. Of two with one id the later gives the id its text. Of two with one text the later is found; the
+ * earlier is as if it had not been there when `distinct`, else its id keeps the text. */
+bool vocab_build(Vocab *v, const VocabEntry *entries, size_t n, bool distinct, Error *err);
 void vocab_clear(Vocab *v);
 int32_t vocab_find(const Vocab *v, const char *text, size_t n); /* -1 when absent */
 const char *vocab_token(const Vocab *v, int32_t id, size_t *n); /* NULL when the id has none */
 
-/* The same in steps, for many look-ups at once: hash, then fetch what the look-up will need, then find. */
-uint32_t vocab_hash(const char *text, size_t n);
-void vocab_prefetch_slot(const Vocab *v, uint32_t hash);
-void vocab_prefetch_text(const Vocab *v, uint32_t hash);
-int32_t vocab_find_hashed(const Vocab *v, const char *text, size_t n, uint32_t hash);
+/* A text of up to 7 bytes as a number that no other text has; of a longer one, a hash. */
+uint64_t vocab_key(const char *text, size_t n);
+/* A well-mixed number to index tables by. */
+static inline uint32_t vocab_hash(uint64_t key) {
+    return (uint32_t)(key * 0x9E3779B97F4A7C15u >> 32);
+}
+
+/* vocab_find in steps, for many look-ups at once: each fetches what the next will read. */
+void vocab_prefetch_slot(const Vocab *v, uint64_t key);
+void vocab_prefetch_token(const Vocab *v, uint64_t key);
+void vocab_prefetch_text(const Vocab *v, uint64_t key);
+int32_t vocab_find_key(const Vocab *v, const char *text, size_t n, uint64_t key);
 
 #endif

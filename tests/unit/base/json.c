@@ -291,6 +291,124 @@ static void a_file_error_names_the_file(void **state) {
     unlink(path);
 }
 
+/* The reader sees 64 KB of the text at a time: what it reads must not depend on where that ends. */
+static void the_window_may_end_anywhere(void **state) {
+    (void)state;
+    const char *text = "{\"k\\u00e9y\":[\"pl\xC3\xA4in \xE2\x82\xAC "
+                       "\xF0\x9F\x8C\xB1\",\"\\ud83c\\udf31\\n\\\\\\\"\",-12.5e+3,0.25,-Infinity,NaN,"
+                       "123456789012345678901234567890],\"t\":true , \"f\" : false,\"n\":null,\r\n\t\"o\":{\"a\":{}}}";
+    const size_t n = strlen(text), window = (1 << 16) + 8;
+    JsonDoc *doc = parse(text);
+    Buffer expected = {0}, padded = {0}, written = {0};
+    json_write(&expected, json_root(doc), NULL);
+    json_free(doc);
+    for (size_t i = 0; i < window + 4; i++) buffer_byte(&padded, ' ');
+    buffer_text(&padded, text);
+    for (size_t skip = 0; skip < n + 8; skip++) {
+        Error err;
+        doc = json_parse(padded.data + skip, padded.length - skip, 0, &err);
+        if (!doc) fail_msg("%s", err.text);
+        buffer_reset(&written);
+        json_write(&written, json_root(doc), NULL);
+        json_free(doc);
+        assert_string_equal(buffer_string(&written), buffer_string(&expected));
+    }
+    buffer_clear(&expected);
+    buffer_clear(&padded);
+    buffer_clear(&written);
+}
+
+static void errors_have_their_place_wherever_the_window_ends(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *message;
+        size_t column;
+    } cases[] = {{"[\"ab\xFF\"]", "invalid UTF-8", 5},
+                 {"[\"ab\xE2\x82\"]", "invalid UTF-8", 5},
+                 {"[\"ab\xE2\x82", "invalid UTF-8", 5},
+                 {"[\"a\x01z\"]", "control character in a string", 4},
+                 {"[\"a\\x\"]", "unknown escape in a string", 5},
+                 {"[\"a\\u12", "\\u needs four hexadecimal digits", 5},
+                 {"[\"a\\", "the text ends too early", 5},
+                 {"[\"a", "the text ends too early", 4},
+                 {"[1.5e", "',' or ']' must stand here", 5},
+                 {"[tru", "a JSON value must stand here", 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        for (size_t blanks = (1 << 16) - 8; blanks < (1 << 16) + 16; blanks++) {
+            Buffer b = {0};
+            buffer_byte(&b, '\n');
+            while (b.length < blanks) buffer_byte(&b, ' ');
+            buffer_text(&b, cases[i].text);
+            char expected[100];
+            snprintf(expected, sizeof expected, "line 2 column %zu: %s", blanks - 1 + cases[i].column,
+                     cases[i].message);
+            refuses(b.data, expected);
+            buffer_clear(&b);
+        }
+    }
+}
+
+static void a_token_may_be_longer_than_the_window(void **state) {
+    (void)state;
+    Buffer text = {0}, expected = {0};
+    buffer_text(&text, "[\"");
+    for (int i = 0; i < 100000; i++) {
+        buffer_text(&text, i % 7 ? "\xE2\x82\xAC" : "\\u20ac");
+        buffer_text(&expected, "\xE2\x82\xAC");
+    }
+    buffer_text(&text, "\", 1");
+    for (int i = 0; i < 100000; i++) buffer_byte(&text, '0');
+    buffer_byte(&text, ']');
+    JsonDoc *doc = parse(text.data);
+    const JsonValue *string = json_item(json_root(doc), 0), *number = json_item(json_root(doc), 1);
+    assert_int_equal(string->length, expected.length);
+    assert_memory_equal(string->text, expected.data, expected.length);
+    assert_int_equal(number->length, 100001);
+    assert_int_equal(strspn(number->text + 1, "0"), 100000);
+    json_free(doc);
+    buffer_clear(&text);
+    buffer_clear(&expected);
+}
+
+static bool note_child(void *context, const JsonMember *child, Error *err) {
+    Buffer *b = context;
+    if (child->key) buffer_printf(b, "%s=", child->key);
+    if (child->value.type == JSON_NULL) return error_set(err, "null is not for me");
+    json_write(b, &child->value, NULL);
+    buffer_byte(b, ';');
+    return true;
+}
+
+static void tapped(const char *text, const char *children, const char *rest) {
+    Buffer taken = {0}, b = {0};
+    Error err = {""};
+    const JsonTap taps[] = {{"m", "list", '[', note_child, &taken}, {"m", "map", '{', note_child, &taken}};
+    JsonDoc *doc = json_parse_tapped(text, strlen(text), taps, 2, &err);
+    assert_string_equal(buffer_string(&taken), children);
+    if (doc) json_write(&b, json_root(doc), NULL);
+    assert_string_equal(doc ? buffer_string(&b) : err.text, rest);
+    json_free(doc);
+    buffer_clear(&taken);
+    buffer_clear(&b);
+}
+
+static void tapped_containers_are_handed_over_child_by_child(void **state) {
+    (void)state;
+    tapped("{\"a\":[1],\"m\":{\"list\":[\"x\",[\"y\",\"z\"],{\"k\":[]},[]],\"b\":[2]},\"c\":\"d\"}",
+           "\"x\";[\"y\", \"z\"];{\"k\": []};[];", "{\"a\": [1], \"m\": {\"list\": [], \"b\": [2]}, \"c\": \"d\"}");
+    tapped("{\"m\":{\"map\":{\"p\":1,\"q\":{\"map\":{\"list\":[3]}},\"p\":2},\"list\":[]}}",
+           "p=1;q={\"map\": {\"list\": [3]}};p=2;", "{\"m\": {\"map\": {}, \"list\": []}}");
+    /* other places, other types */
+    tapped(
+        "{\"list\":[1],\"n\":{\"list\":[1]},\"m\":{\"x\":{\"list\":[1]},\"list\":{\"l\":1},\"map\":[2]}}", "",
+        "{\"list\": [1], \"n\": {\"list\": [1]}, \"m\": {\"x\": {\"list\": [1]}, \"list\": {\"l\": 1}, \"map\": [2]}}");
+    tapped("[{\"m\":1},{\"list\":[1]}]", "", "[{\"m\": 1}, {\"list\": [1]}]");
+    tapped("{\"x\":{\"list\":1},\"m\":[[1]]}", "", "{\"x\": {\"list\": 1}, \"m\": [[1]]}");
+    tapped("{\"m\":{\"list\":[1],\"list\":[2]}}", "1;", "the key \"list\" stands twice in one object");
+    tapped("{\"m\":{\"list\":[1,null,2]}}", "1;", "null is not for me");
+    tapped("{\"m\":{\"list\":[1 2]}}", "1;", "line 1 column 17: ',' or ']' must stand here");
+}
+
 /* The n-th allocation fails, for every n: an error each time, no leak (the sanitizer build watches). */
 static void running_out_of_memory_is_an_error(void **state) {
     (void)state;
@@ -318,6 +436,10 @@ int main(void) {
         cmocka_unit_test(strings_become_utf8),
         cmocka_unit_test(bad_text_is_an_error_with_its_place),
         cmocka_unit_test(nesting_is_limited),
+        cmocka_unit_test(the_window_may_end_anywhere),
+        cmocka_unit_test(errors_have_their_place_wherever_the_window_ends),
+        cmocka_unit_test(a_token_may_be_longer_than_the_window),
+        cmocka_unit_test(tapped_containers_are_handed_over_child_by_child),
         cmocka_unit_test(a_repeated_key_keeps_its_place_and_takes_the_last_value),
         cmocka_unit_test(doubles_are_exact),
         cmocka_unit_test(doubles_are_written_as_python_does),
