@@ -2,7 +2,6 @@
  * with. Sources: MLX's quantisation docs (affine, mxfp4, mxfp8, nvfp4: OCP Microscaling Formats 1.0), and for K-quants
  * the block layouts of GGUF, taken apart by convert/import_gguf. */
 #include "math/format.h"
-#include "base/memory.h"
 #include "math/format_read.h"
 
 #include <math.h>
@@ -98,111 +97,6 @@ bool weight_row_bytes(const WeightSource *s, WeightRowBytes *out, Error *err) {
     *out = r;
     return true;
 }
-
-/* ---- other orders of rows ---- */
-
-/* n of them, each inside [0, available): the last of all is the largest. */
-static bool check_slice(int64_t first, int64_t take, int64_t period, int64_t n, int64_t available, Error *err) {
-    bool sane = first >= 0 && take > 0 && period >= take && n > 0 && n <= available && first < available &&
-                period <= available && take <= available;
-    /* n / take periods of at most `available` each: no overflow below 2^62 */
-    if (sane && available < (int64_t)1 << 31) {
-        int64_t last = n - 1;
-        if (first + last / take * period + last % take < available) return true;
-    }
-    return error_set(err, "a slice of %lld rows from %lld, %lld of every %lld, does not fit into %lld", (long long)n,
-                     (long long)first, (long long)take, (long long)period, (long long)available);
-}
-
-/* The arrays of a source, each with its bytes per row (0: the format has none). */
-typedef struct RowArray {
-    const void **array;
-    uint64_t bytes;
-} RowArray;
-
-enum { ROW_ARRAYS = 5 };
-
-static void row_arrays(WeightSource *s, const WeightRowBytes *bytes, RowArray out[ROW_ARRAYS]) {
-    uint64_t biases = s->format == WEIGHT_AFFINE ? bytes->scales : 0, dmin = formats[s->format].has_min ? bytes->d : 0;
-    RowArray all[ROW_ARRAYS] = {{&s->codes, bytes->codes},
-                                {&s->scales, bytes->scales},
-                                {&s->biases, biases},
-                                {&s->d, bytes->d},
-                                {&s->dmin, dmin}};
-    memcpy(out, all, sizeof all);
-}
-
-bool weight_rows_gather(const WeightSource *from, int64_t first, int64_t take, int64_t period, int64_t rows,
-                        WeightSource *out, void **owned, Error *err) {
-    WeightRowBytes bytes;
-    RowArray arrays[ROW_ARRAYS];
-    WeightSource result = *from;
-    if (!weight_row_bytes(from, &bytes, err) || !check_slice(first, take, period, rows, from->rows, err)) return false;
-    row_arrays(&result, &bytes, arrays);
-    result.rows = rows;
-    bool consecutive = take == period || rows <= take;
-    uint64_t row_bytes = 0;
-    for (int a = 0; a < ROW_ARRAYS; a++) row_bytes += arrays[a].bytes;
-    uint8_t *copy = consecutive ? NULL : mem_array((size_t)rows, row_bytes);
-    if (!consecutive && !copy) return error_memory(err, "weights in another order");
-    *owned = copy;
-    for (int a = 0; a < ROW_ARRAYS; a++) {
-        uint64_t n = arrays[a].bytes;
-        const uint8_t *source = *arrays[a].array;
-        if (n == 0) continue;
-        *arrays[a].array = consecutive ? source + (uint64_t)first * n : copy;
-        for (int64_t i = 0; i < rows && !consecutive; i++, copy += n)
-            memcpy(copy, source + (uint64_t)(first + i / take * period + i % take) * n, n);
-    }
-    *out = result;
-    return true;
-}
-
-/* Rows [first_row, +n_rows) of the result for inputs [first_col, +n_cols): a block whose lines stay in cache. */
-static void transpose_block(const uint8_t *from, const int64_t *columns, int64_t n_rows, int64_t first_col,
-                            int64_t n_cols, int64_t from_cols, int64_t inputs, int bytes, uint8_t *out) {
-    for (int64_t r = 0; r < n_rows; r++)
-        for (int64_t c = first_col; c < first_col + n_cols; c++) {
-            const uint8_t *source = from + (c * from_cols + columns[r]) * bytes;
-            uint8_t *to = out + (r * inputs + c) * bytes;
-            if (bytes == 4)
-                memcpy(to, source, 4);
-            else
-                memcpy(to, source, 2);
-        }
-}
-
-bool weight_transpose(const WeightSource *from, int64_t first, int64_t take, int64_t period, int64_t rows,
-                      WeightSource *out, void **owned, Error *err) {
-    enum { BLOCK = 32 };
-    if (from->format > WEIGHT_BF16)
-        return error_set(err, "a matrix stored [inputs, outputs] must be f32, f16 or bf16, not %s",
-                         formats[from->format].name);
-    if (!check_slice(first, take, period, rows, from->cols, err)) return false;
-    int bytes = format_bits(from) / 8;
-    int64_t inputs = from->rows, columns[BLOCK];
-    uint64_t row_bytes;
-    uint8_t *copy = inputs > 0 && mem_product((uint64_t)inputs, (uint64_t)bytes, &row_bytes)
-                        ? mem_array((size_t)rows, row_bytes)
-                        : NULL;
-    if (!copy) return error_memory(err, "a transposed matrix");
-    for (int64_t r = 0; r < rows; r += BLOCK) {
-        int64_t n_rows = rows - r < BLOCK ? rows - r : BLOCK;
-        for (int64_t i = 0; i < n_rows; i++) columns[i] = first + (r + i) / take * period + (r + i) % take;
-        for (int64_t c = 0; c < inputs; c += BLOCK)
-            transpose_block(from->codes, columns, n_rows, c, inputs - c < BLOCK ? inputs - c : BLOCK, from->cols,
-                            inputs, bytes, copy + (uint64_t)r * row_bytes);
-    }
-    WeightSource result = *from;
-    result.rows = rows;
-    result.cols = inputs;
-    result.codes = copy;
-    *out = result;
-    *owned = copy;
-    return true;
-}
-
-/* ---- reading elements ---- */
 
 float format_f16(uint16_t h) {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, mantissa = h & 1023, bits;

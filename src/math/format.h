@@ -49,16 +49,6 @@ typedef struct WeightRowBytes {
 /* False when bits, group and cols do not fit together, with the reason. */
 bool weight_row_bytes(const WeightSource *source, WeightRowBytes *out, Error *err);
 
-/* A matrix whose row i is row first + (i / take) * period + i % take of `from`: the queries of an interleaved q/k/v, an
- * expert's half of a fused tensor. Consecutive rows only move the pointers (*owned NULL); others are copied to *owned,
- * which the caller frees after the Linear. False when rows lie outside, or out of memory. */
-bool weight_rows_gather(const WeightSource *from, int64_t first, int64_t take, int64_t period, int64_t rows,
-                        WeightSource *out, void **owned, Error *err);
-/* The same choice of columns as rows: for float tensors stored [inputs, outputs]. out has from->rows inputs, the same
- * float type, and lies in *owned. */
-bool weight_transpose(const WeightSource *from, int64_t first, int64_t take, int64_t period, int64_t rows,
-                      WeightSource *out, void **owned, Error *err);
-
 /* The definition of every format: row `row` of the matrix as floats, out [cols]. Integer formats: fma((float)q, scale,
  * bias), bias 0 where the format has none (then the product is rounded once). */
 void weight_row(const WeightSource *source, int64_t row, float *out);

@@ -50,22 +50,43 @@ bool weight_rows_pick(const WeightSource *from, const RowPick *p, WeightSource *
     return true;
 }
 
-bool weight_columns_pick(const WeightSource *from, const RowPick *p, WeightSource *out, void **copy, Error *err) {
-    size_t size = from->format == WEIGHT_F32 ? 4 : 2, inputs = (size_t)from->rows, there = (size_t)from->cols;
-    *copy = NULL;
-    if (from->format != WEIGHT_F32 && from->format != WEIGHT_F16 && from->format != WEIGHT_BF16)
-        return error_set(err, "only a float matrix can be saved as [inputs, outputs]");
-    uint8_t *to = mem_array((size_t)p->rows * inputs, size);
-    if (!to) return error_memory(err, "a transposed weight");
+static bool is_plain(WeightFormat f) {
+    return f == WEIGHT_F32 || f == WEIGHT_F16 || f == WEIGHT_BF16;
+}
+
+static void transpose_plain(const WeightSource *from, const RowPick *p, size_t size, uint8_t *to) {
+    size_t inputs = (size_t)from->rows, there = (size_t)from->cols;
     for (int64_t i = 0; i < p->rows; i++) {
         const uint8_t *column = (const uint8_t *)from->codes + (size_t)source_row(p, i) * size;
         for (size_t k = 0; k < inputs; k++)
             memcpy(to + ((size_t)i * inputs + k) * size, column + k * there * size, size);
     }
+}
+
+static bool transpose_quantised(const WeightSource *from, const RowPick *p, float *to) {
+    float *row = mem_array((size_t)from->cols, sizeof *row);
+    for (int64_t k = 0; row && k < from->rows; k++) {
+        weight_row(from, k, row);
+        for (int64_t i = 0; i < p->rows; i++) to[i * from->rows + k] = row[source_row(p, i)];
+    }
+    mem_free(row);
+    return row != NULL;
+}
+
+bool weight_columns_pick(const WeightSource *from, const RowPick *p, WeightSource *out, void **copy, Error *err) {
+    bool plain = is_plain(from->format);
+    size_t size = plain && from->format != WEIGHT_F32 ? 2 : 4;
+    void *to = mem_array((size_t)p->rows * (size_t)from->rows, size);
+    *copy = NULL;
+    if (!to) return error_memory(err, "a transposed weight");
+    if (plain) {
+        transpose_plain(from, p, size, to);
+    } else if (!transpose_quantised(from, p, to)) {
+        mem_free(to);
+        return error_memory(err, "a transposed weight");
+    }
     *copy = to;
-    *out = *from;
-    out->rows = p->rows;
-    out->cols = (int64_t)inputs;
-    out->codes = to;
+    *out =
+        (WeightSource){.format = plain ? from->format : WEIGHT_F32, .rows = p->rows, .cols = from->rows, .codes = to};
     return true;
 }

@@ -13,7 +13,9 @@ typedef struct RowPick {
 /* Rows that lie together are only pointed at, and *copy is NULL; others are copied to *copy, which is the caller's
  * (mem_free) and must outlive `out`. */
 bool weight_rows_pick(const WeightSource *from, const RowPick *pick, WeightSource *out, void **copy, Error *err);
-/* The same of the columns of a float matrix [inputs, outputs], as rows; always copied. */
+/* The same of the columns of a matrix [inputs, outputs], as rows; always copied: floats in their own type, quantised
+ * weights as f32.
+ */
 bool weight_columns_pick(const WeightSource *from, const RowPick *pick, WeightSource *out, void **copy, Error *err);
 
 #endif

@@ -137,9 +137,9 @@ static bool plan_quantized(Binder *b, const char *module, const Tensor *scales, 
         return bind_fail(b, "%s: tensor \"%s.scales\" is there, but config.json has no \"quantization\"", scales->file,
                          module);
     QuantSpec spec = quantization_of(&b->quantization, module);
-    if (spec.off || plan->transposed)
-        return bind_fail(b, "%s: tensor \"%s.scales\" is there, but %s", scales->file, module,
-                         spec.off ? "config.json says the module is not quantised" : "its form is one for floats only");
+    if (spec.off)
+        return bind_fail(b, "%s: tensor \"%s.scales\" is there, but config.json says the module is not quantised",
+                         scales->file, module);
     s->format = spec.format;
     s->bits = spec.bits;
     s->group = spec.group;
@@ -167,8 +167,9 @@ static bool plan_shape(Binder *b, const LinearSpec *spec, int64_t rows, int64_t 
     int64_t there = sliced ? r->total : rows;
     plan->rows = *r;
     plan->transposed = spec->transposed;
-    plan->source.rows = spec->transposed ? cols : there;
+    plan->source.rows = spec->transposed ? (plan->n_inputs ? plan->n_inputs : cols) : there;
     plan->source.cols = spec->transposed ? there : cols;
+    plan->n_inputs = cols;
     if (!sliced) plan->rows = (RowSlice){there, 0, there, 0};
     plan->rows.total = rows; /* from here on: how many are taken */
     return true;
@@ -225,6 +226,23 @@ static const LinearSpec *find_form(Binder *b, const LinearSpec *forms, int layer
     return forms;
 }
 
+/* Block i of a tensor of many: rows of it, or for a transposed one inputs. */
+static bool choose_block(Binder *b, const LinearSpec *form, int i, int64_t rows, int64_t cols, LinearSpec *spec,
+                         LinearPlan *plan) {
+    const RowBlocks *k = &form->blocks;
+    int64_t first = k->from + k->stride * i;
+    if (k->stride < 0 || first < 0 || first + (form->transposed ? cols : rows) > k->total)
+        return bind_fail(b, "config.json: \"%s\" has %lld rows, too few for block %d", form->name, (long long)k->total,
+                         i);
+    if (form->transposed) {
+        plan->first_input = first;
+        plan->n_inputs = k->total;
+    } else {
+        spec->rows = (RowSlice){k->total, first, rows, rows};
+    }
+    return true;
+}
+
 bool bind_experts(Binder *b, const LinearSpec *forms, int layer, int n, int64_t rows, int64_t cols,
                   const Linear ***out) {
     enum { MAX_EXPERTS = 1 << 16 };
@@ -235,9 +253,12 @@ bool bind_experts(Binder *b, const LinearSpec *forms, int layer, int n, int64_t 
     const Linear **list = arena_array(&b->weights->arena, (size_t)n, sizeof *list);
     if (!list) return error_memory(b->err, "the experts");
     for (int i = 0; i < n; i++) {
-        LinearPlan plan = {.out = &list[i], .slot = each ? 0 : i, .n_slots = each ? 1 : n};
-        if (!bind_plan_weight(b, form, layer, each ? i : -1, rows, cols, &plan) ||
-            !plan_bias(b, form, layer, each ? i : -1, &plan) || !bind_add_linear(b, &plan))
+        bool stacked = !each && form->blocks.total == 0;
+        LinearPlan plan = {.out = &list[i], .slot = stacked ? i : 0, .n_slots = stacked ? n : 1};
+        LinearSpec spec = *form;
+        if (form->blocks.total && !choose_block(b, form, i, rows, cols, &spec, &plan)) return false;
+        if (!bind_plan_weight(b, &spec, layer, each ? i : -1, rows, cols, &plan) ||
+            !plan_bias(b, &spec, layer, each ? i : -1, &plan) || !bind_add_linear(b, &plan))
             return false;
     }
     *out = list;

@@ -17,6 +17,12 @@ typedef struct AttentionWeights {
     const float *sinks;
 } AttentionWeights;
 
+typedef struct MlaWeights {
+    const Linear *q_a, *q, *kv_a, *k_rope, *o;
+    const Linear **embed_q, **unembed; /* [n_heads] */
+    Norm q_norm, kv_norm;
+} MlaWeights;
+
 typedef struct MlpWeights {
     const Linear *gate, *up, *down;
     Norm inner;
@@ -33,6 +39,7 @@ typedef struct ExpertsWeights {
 typedef struct LayerWeights {
     Norm mixer_norm, ffn_norm, mixer_out, ffn_out;
     AttentionWeights attention;
+    MlaWeights mla;
     MlpWeights mlp;
     ExpertsWeights experts;
     const float *scalar;

@@ -11,6 +11,7 @@ typedef struct LinearPlan {
     WeightSource source; /* as it lies in the checkpoint */
     RowSlice rows;
     bool transposed;
+    int64_t first_input, n_inputs;   /* of a transposed block: its inputs among the tensor's rows */
     const Tensor *parts[PLAN_PARTS]; /* weight, scales, biases, d, dmin */
     const Tensor *bias;
     int slot, n_slots; /* which one of a stack of experts; 0 of 1 */

@@ -22,13 +22,22 @@ typedef struct RowSlice {
     int64_t from, take, period;
 } RowSlice;
 
+/* Several matrices as blocks of rows of one tensor: the i-th begins at row from + i * stride of `total`. */
+typedef struct RowBlocks {
+    int64_t total; /* 0: no blocks */
+    int64_t from, stride;
+} RowBlocks;
+
 typedef struct LinearSpec {
     const char *name; /* NULL: there is none */
     bool bias;
     RowSlice rows;
-    bool transposed; /* the tensor is [inputs, outputs], as GPT-2 saves it; float weights only */
-    bool bare;       /* the tensor is NAME, and its bias NAME_bias */
+    RowBlocks blocks; /* in a list of experts or heads, in place of `rows` */
+    bool transposed;  /* the tensor, or the block, is [inputs, outputs], as GPT-2 saves it */
+    bool bare;        /* the tensor is NAME, and its bias NAME_bias */
 } LinearSpec;
+
+enum { EXPERT_FORMS = 4 }; /* of a list of experts or heads, ended by one without a name: bind_experts */
 
 typedef enum NormKind {
     NORM_NONE,
@@ -102,6 +111,22 @@ typedef struct AttentionSpec {
 
 enum { NO_ROPE = -1 };
 
+/* Multi-head latent attention: keys and values of all heads come from one latent vector per position, which is what the
+ * cache holds. */
+typedef struct MlaSpec {
+    int n_heads, nope_dim, rope_dim, v_dim; /* of a head: dims without and with rotation, dims of its value */
+    int q_rank, kv_rank;                    /* q_rank 0: queries come straight from the input */
+    int rope;                               /* index into Blueprint.ropes; NO_ROPE */
+    float scale;                            /* of the scores */
+    float q_scale, kv_scale;                /* of the normed query and key-value latents; 0: 1 */
+    LinearSpec q_a, q;                      /* [q_rank, hidden]; [n_heads * (nope_dim + rope_dim), q_rank or hidden] */
+    LinearSpec kv_a, k_rope, o;             /* [kv_rank, hidden], [rope_dim, hidden], [hidden, n_heads * v_dim] */
+    LinearSpec embed_q[EXPERT_FORMS];       /* per head [kv_rank, nope_dim]: queries into the latent space */
+    LinearSpec unembed[EXPERT_FORMS];       /* per head [v_dim, kv_rank]: mixed latents into values */
+    NormSpec q_norm, kv_norm;               /* of the latents */
+    PositionScale position_scale;
+} MlaSpec;
+
 /* down(act(gate(x)) * up(x)), or down(act(up(x))) without a gate. */
 typedef struct MlpSpec {
     int width;
@@ -115,8 +140,6 @@ typedef struct MlpSpec {
     float out_scale;  /* of the result */
     NormSpec inner;   /* before down, over the width */
 } MlpSpec;
-
-enum { EXPERT_FORMS = 4 };
 
 /* Routed experts: each row goes through the few that the router chooses for it. */
 typedef struct ExpertsSpec {
@@ -137,13 +160,14 @@ typedef struct LayerSpec {
     NormSpec mixer_out, ffn_out;   /* after each, before it is added */
     bool parallel; /* both halves read the layer's input (the mixer's norm where ffn_norm is none) and are added at once
                     */
-    float residual_scale;   /* of each half's result; 0: 1 */
-    const Mechanism *mixer; /* NULL: none */
-    AttentionSpec attention;
-    const Mechanism *ffn; /* NULL: none */
-    MlpSpec mlp;          /* of ffn_mlp */
-    ExpertsSpec experts;  /* of ffn_experts */
-    const char *scalar;   /* tensor [1] that multiplies the layer's output */
+    float residual_scale;    /* of each half's result; 0: 1 */
+    const Mechanism *mixer;  /* NULL: none */
+    AttentionSpec attention; /* of mixer_attention */
+    MlaSpec mla;             /* of mixer_mla */
+    const Mechanism *ffn;    /* NULL: none */
+    MlpSpec mlp;             /* of ffn_mlp */
+    ExpertsSpec experts;     /* of ffn_experts */
+    const char *scalar;      /* tensor [1] that multiplies the layer's output */
 } LayerSpec;
 
 /* What config.json says about an output head that shares the embedding's weights. */

@@ -127,6 +127,11 @@ static void record_use(const Config *c, const JsonValue *v, bool section) {
     r->used[r->n++] = (ConfigUse){v, section};
 }
 
+bool config_is_null(const Config *c, const char *key) {
+    const JsonValue *v = json_get(c->object, key);
+    return v && v->type == JSON_NULL;
+}
+
 bool config_has(const Config *c, const char *key) {
     return json_get_set(c->object, key) != NULL;
 }

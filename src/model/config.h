@@ -42,6 +42,8 @@ bool config_has_tensor(const Config *c, const char *name, int layer);
 
 /* A null value counts as absent, here and everywhere below. Does not record the key. */
 bool config_has(const Config *c, const char *key);
+/* The key is there and null: some families mean "none" by it, where an absent key means a default. */
+bool config_is_null(const Config *c, const char *key);
 /* A whole number from 1 to CONFIG_MAX_SIZE. Without a fallback, an absent key is a mistake (and 1 is returned). */
 int config_size(const Config *c, const char *key);
 int config_size_or(const Config *c, const char *key, int fallback);

@@ -148,8 +148,11 @@ static float *read_bias(const LinearPlan *plan) {
 static bool arrange(const LinearPlan *plan, WeightSource *out, void **copy, Error *err) {
     const RowSlice *r = &plan->rows;
     RowPick pick = {r->total, r->from, r->take, r->period};
-    return plan->transposed ? weight_columns_pick(&plan->source, &pick, out, copy, err)
-                            : weight_rows_pick(&plan->source, &pick, out, copy, err);
+    RowPick inputs = {plan->n_inputs, plan->first_input, plan->n_inputs, 0};
+    WeightSource block;
+    if (!plan->transposed) return weight_rows_pick(&plan->source, &pick, out, copy, err);
+    return weight_rows_pick(&plan->source, &inputs, &block, copy, err) && /* they lie together: no copy */
+           weight_columns_pick(&block, &pick, out, copy, err);
 }
 
 static void release_file_pages(const LinearPlan *plan) {

@@ -4,8 +4,8 @@
  * would find them after a step of its own. */
 #include "math/rope.h"
 #include "model/mechanism.h"
+#include "model/mixers/position_scale.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { MAX_HEAD_DIM = 1024 /* of math/attend.c */ };
@@ -85,16 +85,6 @@ static void clip(const AttentionSpec *a, float *x, size_t n) {
     for (size_t i = 0; i < n; i++) x[i] = x[i] > a->clip ? a->clip : x[i] < -a->clip ? -a->clip : x[i];
 }
 
-static void scale_by_position(const Step *s, const AttentionSpec *a, float *q, int width) {
-    const PositionScale *p = &a->position_scale;
-    if (p->beta == 0) return;
-    for (int r = 0; r < s->n; r++) {
-        double steps = floor((double)(s->positions[r] + p->offset) / p->length);
-        float factor = (float)(1 + p->beta * rope_log(1 + steps));
-        for (int i = 0; i < width; i++) q[(size_t)r * (size_t)width + (size_t)i] *= factor;
-    }
-}
-
 /* ---- the cache ---- */
 
 /* Keys and values of all rows into the cache; k and v as they left their linears. */
@@ -171,7 +161,7 @@ static bool read_values(Step *s, int layer, const float *x, float *q, float *out
     step_tap(s, layer, "q_proj", q, q_width);
     clip(a, q, (size_t)s->n * (size_t)q_width);
     norm_and_rotate(s, a, &a->q_norm, &w->q_norm, q, a->n_heads);
-    scale_by_position(s, a, q, q_width);
+    position_scale_apply(&a->position_scale, s, q, q_width);
     step_tap(s, layer, "rope q", q, q_width);
     if (!mixed || !attend_rows(s, layer, a, q, mixed)) return false;
     step_zero_failed(s, mixed, width);

@@ -83,8 +83,32 @@ static void columns_become_rows(void **state) {
         assert_memory_equal(row, expected[i], sizeof row);
     }
     mem_free(copy);
-    from = (WeightSource){.format = WEIGHT_AFFINE, .bits = 4, .group = 32, .rows = 2, .cols = 32};
-    assert_false(weight_columns_pick(&from, &pick, &out, &copy, NULL));
+}
+
+/* q * scale + bias of column c, row by row. */
+static void quantised_columns_become_floats(void **state) {
+    static uint8_t codes[2][32];
+    static const float scales[2] = {0.5f, 2}, biases[2] = {1, -1};
+    codes[0][3] = 10;
+    codes[1][3] = 7;
+    WeightSource from = {.format = WEIGHT_AFFINE,
+                         .bits = 8,
+                         .group = 32,
+                         .rows = 2,
+                         .cols = 32,
+                         .codes = codes,
+                         .scales = scales,
+                         .biases = biases,
+                         .scale_type = SCALE_F32},
+                 out;
+    RowPick pick = {.rows = 1, .from = 3, .take = 1};
+    float row[2];
+    void *copy;
+    (void)state;
+    assert_true(weight_columns_pick(&from, &pick, &out, &copy, NULL));
+    weight_row(&out, 0, row);
+    assert_true(row[0] == 6 && row[1] == 13);
+    mem_free(copy);
 }
 
 int main(void) {
@@ -93,6 +117,7 @@ int main(void) {
         cmocka_unit_test(interleaved_rows_are_gathered),
         cmocka_unit_test(quantised_rows_keep_their_scales),
         cmocka_unit_test(columns_become_rows),
+        cmocka_unit_test(quantised_columns_become_floats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,200 @@
+/* Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434), in its absorbed form: the cache holds one latent vector
+ * and one rotated key part per position, queries are taken into the latent space head by head, and what a head mixes is
+ * taken out of it. Prefill and decode are the same arithmetic; the references expand keys in one of them, which is the
+ * same in exact numbers.
+ *
+ * As the attention sees it: one key-value head, keys [latent, rotated part], values the latent. */
+#include "math/rope.h"
+#include "model/mechanism.h"
+#include "model/mixers/position_scale.h"
+
+#include <string.h>
+
+enum { MAX_KEY_DIM = 1024 /* of math/attend.c */ };
+
+static int key_dim(const MlaSpec *m) {
+    return m->kv_rank + m->rope_dim;
+}
+
+static int query_dim(const MlaSpec *m) {
+    return m->nope_dim + m->rope_dim;
+}
+
+static bool mla_bind(Binder *b, const LayerSpec *spec, int layer, LayerWeights *out) {
+    const MlaSpec *m = &spec->mla;
+    MlaWeights *w = &out->mla;
+    int64_t hidden = bind_hidden(b), queries = (int64_t)m->n_heads * query_dim(m);
+    if (key_dim(m) > MAX_KEY_DIM || queries > CONFIG_MAX_SIZE)
+        return bind_fail(b, "config.json: a latent of %d and %d rotated dims for %d heads is more than any model has",
+                         m->kv_rank, m->rope_dim, m->n_heads);
+    if (m->q_rank && !(bind_linear(b, &m->q_a, layer, m->q_rank, hidden, &w->q_a) &&
+                       bind_norm(b, &m->q_norm, layer, m->q_rank, &w->q_norm)))
+        return false;
+    return bind_linear(b, &m->q, layer, queries, m->q_rank ? m->q_rank : hidden, &w->q) &&
+           bind_linear(b, &m->kv_a, layer, m->kv_rank, hidden, &w->kv_a) &&
+           bind_linear(b, &m->k_rope, layer, m->rope_dim, hidden, &w->k_rope) &&
+           bind_norm(b, &m->kv_norm, layer, m->kv_rank, &w->kv_norm) &&
+           bind_experts(b, m->embed_q, layer, m->n_heads, m->kv_rank, m->nope_dim, &w->embed_q) &&
+           bind_experts(b, m->unembed, layer, m->n_heads, m->v_dim, m->kv_rank, &w->unembed) &&
+           bind_linear(b, &m->o, layer, hidden, (int64_t)m->n_heads * m->v_dim, &w->o);
+}
+
+static void rotate(const Step *s, const MlaSpec *m, float *x, int heads, int head_dim) {
+    if (m->rope == NO_ROPE) return;
+    const RopeAngles *angles = &s->angles[m->rope];
+    rope_rotate(s->pool, &s->blueprint->ropes[m->rope].table, angles->cos, angles->sin, x, s->n, heads, head_dim);
+}
+
+/* Columns [from, from + n) of x [rows][cols] into columns [to, to + n) of y [rows][y_cols]. */
+static void copy_columns(const float *x, int cols, int from, float *y, int y_cols, int to, int n, int rows) {
+    for (int r = 0; r < rows; r++)
+        memcpy(y + (size_t)r * (size_t)y_cols + (size_t)to, x + (size_t)r * (size_t)cols + (size_t)from,
+               (size_t)n * sizeof *y);
+}
+
+/* ---- keys: what a position leaves ---- */
+
+static bool mla_store(Step *s, int layer, const float *x) {
+    const MlaSpec *m = &s->blueprint->layers[layer].mla;
+    const MlaWeights *w = &s->weights->layers[layer].mla;
+    float *latent = step_floats(s, s->n, m->kv_rank), *rope = step_floats(s, s->n, m->rope_dim);
+    float *keys = step_floats(s, s->n, key_dim(m));
+    LinearJob jobs[] = {{.w = w->kv_a, .y = latent}, {.w = w->k_rope, .y = rope}};
+    if (!latent || !rope || !keys || !step_linear(s, jobs, 2, x, s->blueprint->hidden, layer, "kv_a_proj"))
+        return false;
+    step_tap(s, layer, "kv_a_proj", latent, m->kv_rank);
+    step_norm(s, &m->kv_norm, &w->kv_norm, latent, latent, s->n, m->kv_rank);
+    if (m->kv_scale != 0) ops_scale(s->pool, latent, m->kv_scale, latent, s->n, m->kv_rank);
+    rotate(s, m, rope, 1, m->rope_dim);
+    copy_columns(latent, m->kv_rank, 0, keys, key_dim(m), 0, m->kv_rank, s->n);
+    copy_columns(rope, m->rope_dim, 0, keys, key_dim(m), m->kv_rank, m->rope_dim, s->n);
+    step_tap(s, layer, "latent keys", keys, key_dim(m));
+    return step_store(s, layer, keys, key_dim(m), latent, m->kv_rank);
+}
+
+/* ---- queries ---- */
+
+/* One linear per head, from columns of x [rows][heads * stride] beginning at `from` of each head to y
+ * [heads][rows][outputs]. */
+static bool heads_apply(Step *s, int layer, const Linear **w, int heads, const float *x, int stride, int from, float *y,
+                        const char *operation) {
+    int cols = linear_cols(w[0]), outputs = linear_rows(w[0]);
+    LinearJob *jobs = arena_array(s->arena, (size_t)heads, sizeof *jobs);
+    if (!jobs) return false;
+    for (int h = 0; h < heads; h++) {
+        float *in = step_floats(s, s->n, cols);
+        if (!in) return false;
+        copy_columns(x, heads * stride, h * stride + from, in, cols, 0, cols, s->n);
+        Activations *a = activations_new(s->arena, in, s->n, cols, s->numeric->activation_bits);
+        if (!a) return false;
+        jobs[h] = (LinearJob){w[h], a, y + (size_t)h * (size_t)s->n * (size_t)outputs};
+    }
+    if (!linear_apply(jobs, heads, s->pool, s->arena)) return false;
+    for (int h = 0; h < heads; h++)
+        for (int r = 0; r < s->n; r++)
+            if (activations_bad(jobs[h].x, r)) step_fail(s, r, layer, operation);
+    return true;
+}
+
+/* q [rows][heads * (nope + rope)], from the input or through the query's own latent. */
+static bool project_queries(Step *s, int layer, const float *x, float *q) {
+    const MlaSpec *m = &s->blueprint->layers[layer].mla;
+    const MlaWeights *w = &s->weights->layers[layer].mla;
+    LinearJob whole = {.w = w->q, .y = q};
+    if (!m->q_rank) return step_linear(s, &whole, 1, x, s->blueprint->hidden, layer, "q_proj");
+    float *latent = step_floats(s, s->n, m->q_rank);
+    LinearJob down = {.w = w->q_a, .y = latent};
+    if (!latent || !step_linear(s, &down, 1, x, s->blueprint->hidden, layer, "q_a_proj")) return false;
+    step_norm(s, &m->q_norm, &w->q_norm, latent, latent, s->n, m->q_rank);
+    if (m->q_scale != 0) ops_scale(s->pool, latent, m->q_scale, latent, s->n, m->q_rank);
+    return step_linear(s, &whole, 1, latent, m->q_rank, layer, "q_b_proj");
+}
+
+/* Queries as the cache's keys are: per head [latent, rotated part]. */
+static bool absorb_queries(Step *s, int layer, float *q, float *out) {
+    const MlaSpec *m = &s->blueprint->layers[layer].mla;
+    const MlaWeights *w = &s->weights->layers[layer].mla;
+    int heads = m->n_heads, dim = query_dim(m), width = heads * key_dim(m);
+    float *latent = step_floats(s, s->n * heads, m->kv_rank), *rope = step_floats(s, s->n, heads * m->rope_dim);
+    if (!latent || !rope) return false;
+    position_scale_apply(&m->position_scale, s, q, heads * dim);
+    if (!heads_apply(s, layer, w->embed_q, heads, q, dim, 0, latent, "embed_q")) return false;
+    for (int h = 0; h < heads; h++)
+        copy_columns(q, heads * dim, h * dim + m->nope_dim, rope, heads * m->rope_dim, h * m->rope_dim, m->rope_dim,
+                     s->n);
+    rotate(s, m, rope, heads, m->rope_dim);
+    for (int h = 0; h < heads; h++) {
+        const float *from = latent + (size_t)h * (size_t)s->n * (size_t)m->kv_rank;
+        copy_columns(from, m->kv_rank, 0, out, width, h * key_dim(m), m->kv_rank, s->n);
+        copy_columns(rope, heads * m->rope_dim, h * m->rope_dim, out, width, h * key_dim(m) + m->kv_rank, m->rope_dim,
+                     s->n);
+    }
+    step_tap(s, layer, "latent queries", out, width);
+    return true;
+}
+
+/* ---- what comes out ---- */
+
+static bool attend_latents(Step *s, int layer, const MlaSpec *m, const float *q, float *out) {
+    AttendRow *rows = arena_array(s->arena, (size_t)s->n, sizeof *rows);
+    AttendArgs args = {.n_heads = m->n_heads, .scale = m->scale};
+    if (!rows) return false;
+    for (int r = 0; r < s->n; r++)
+        rows[r] = (AttendRow){.view = state_layer(s->rows[r].state, layer),
+                              .position = s->rows[r].position,
+                              .q = q + (size_t)r * (size_t)m->n_heads * (size_t)key_dim(m),
+                              .out = out + (size_t)r * (size_t)m->n_heads * (size_t)m->kv_rank};
+    return attend(&args, rows, s->n, s->pool, s->arena);
+}
+
+static bool mla_read(Step *s, int layer, const float *x, float *out) {
+    const MlaSpec *m = &s->blueprint->layers[layer].mla;
+    const MlaWeights *w = &s->weights->layers[layer].mla;
+    int heads = m->n_heads, width = heads * m->v_dim;
+    float *q = step_floats(s, s->n, heads * query_dim(m)), *absorbed = step_floats(s, s->n, heads * key_dim(m));
+    float *mixed = step_floats(s, s->n, heads * m->kv_rank), *values = step_floats(s, s->n * heads, m->v_dim);
+    float *joined = step_floats(s, s->n, width);
+    if (!q || !absorbed || !mixed || !values || !joined) return false;
+    if (!project_queries(s, layer, x, q)) return false;
+    step_tap(s, layer, "q_proj", q, heads * query_dim(m));
+    if (!absorb_queries(s, layer, q, absorbed) || !attend_latents(s, layer, m, absorbed, mixed)) return false;
+    step_zero_failed(s, mixed, heads * m->kv_rank);
+    step_tap(s, layer, "attention", mixed, heads * m->kv_rank);
+    if (!heads_apply(s, layer, w->unembed, heads, mixed, m->kv_rank, 0, values, "unembed_out")) return false;
+    for (int h = 0; h < heads; h++)
+        copy_columns(values + (size_t)h * (size_t)s->n * (size_t)m->v_dim, m->v_dim, 0, joined, width, h * m->v_dim,
+                     m->v_dim, s->n);
+    LinearJob o = {.w = w->o, .y = out};
+    if (!step_linear(s, &o, 1, joined, width, layer, "o_proj")) return false;
+    step_tap(s, layer, "o_proj", out, s->blueprint->hidden);
+    return true;
+}
+
+static bool mla_run(Step *s, int layer, const float *x, float *out) {
+    return mla_store(s, layer, x) && mla_read(s, layer, x, out);
+}
+
+static void mla_state(const LayerSpec *spec, KvFormat kv, LayerShape *out) {
+    *out = (LayerShape){.kv = {kv, 1, key_dim(&spec->mla), spec->mla.kv_rank}};
+}
+
+static const char *mla_kind(const LayerSpec *spec) {
+    (void)spec;
+    return "latent";
+}
+
+static void mla_describe(const LayerSpec *spec, Buffer *out) {
+    const MlaSpec *m = &spec->mla;
+    buffer_printf(out, "latent attention: %d heads of %d + %d dims, latent %d", m->n_heads, m->nope_dim, m->rope_dim,
+                  m->kv_rank);
+    if (m->q_rank) buffer_printf(out, ", query latent %d", m->q_rank);
+}
+
+const Mechanism mixer_mla = {.name = "latent attention",
+                             .bind = mla_bind,
+                             .run = mla_run,
+                             .store = mla_store,
+                             .read = mla_read,
+                             .state = mla_state,
+                             .kind = mla_kind,
+                             .describe = mla_describe};
