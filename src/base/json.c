@@ -195,7 +195,7 @@ static bool stack_take(Parser *ps, Stack *s, size_t base, size_t size, void **ou
 
 /* A copy in the arena with a NUL after it; NULL when out of memory. */
 static const char *keep_text(Parser *ps, const char *text, size_t n) {
-    if (n >= ps->room.left) {
+    if (!ps->room.data || n >= ps->room.left) {
         size_t size = n < TEXT_ROOM ? TEXT_ROOM : n + 1;
         char *data = arena_aligned(&ps->doc->arena, size, 1, 1);
         if (!data) {

@@ -119,6 +119,10 @@ extern const KernelTable kernels_avx2, kernels_avx512, kernels_avx512_base;
 extern const KernelTable kernels_neon;
 #endif
 
+/* Those of this build, the best first; this machine may lack some. */
+extern const KernelTable *const kernel_tables[];
+extern const int n_kernel_tables;
+
 const KernelTable *kernels(void);           /* the chosen one */
 void kernels_use(const KernelTable *table); /* for tests: a supported table that has no name of its own */
 

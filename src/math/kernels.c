@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const KernelTable *const all[] = {
+const KernelTable *const kernel_tables[] = {
 #if defined(__x86_64__)
     &kernels_avx512,
     &kernels_avx512_base,
@@ -17,7 +17,8 @@ static const KernelTable *const all[] = {
     &kernels_scalar,
 };
 
-enum { N_TABLES = sizeof all / sizeof *all };
+enum { N_TABLES = sizeof kernel_tables / sizeof *kernel_tables };
+const int n_kernel_tables = N_TABLES;
 
 static const KernelTable *chosen = &kernels_scalar;
 
@@ -33,7 +34,8 @@ const char *const *kernels_available(void) {
     static const char *names[N_TABLES + 1];
     int n = 0;
     for (int i = 0; i < N_TABLES; i++)
-        if (all[i]->supported() && (n == 0 || strcmp(names[n - 1], all[i]->name) != 0)) names[n++] = all[i]->name;
+        if (kernel_tables[i]->supported() && (n == 0 || strcmp(names[n - 1], kernel_tables[i]->name) != 0))
+            names[n++] = kernel_tables[i]->name;
     names[n] = NULL;
     return names;
 }
@@ -41,14 +43,14 @@ const char *const *kernels_available(void) {
 bool kernels_select(const char *isa, Error *err) {
     char here[128] = "";
     for (int i = 0; i < N_TABLES; i++) {
-        if (!all[i]->supported()) continue;
-        if (!isa || strcmp(isa, all[i]->name) == 0) {
-            chosen = all[i];
+        if (!kernel_tables[i]->supported()) continue;
+        if (!isa || strcmp(isa, kernel_tables[i]->name) == 0) {
+            chosen = kernel_tables[i];
             return true;
         }
-        if (strstr(here, all[i]->name)) continue; /* two tables share a name: the first is the better */
+        if (strstr(here, kernel_tables[i]->name)) continue; /* two tables share a name: the first is the better */
         size_t used = strlen(here);
-        snprintf(here + used, sizeof here - used, "%s%s", used ? ", " : "", all[i]->name);
+        snprintf(here + used, sizeof here - used, "%s%s", used ? ", " : "", kernel_tables[i]->name);
     }
     return error_set(err, "instruction set \"%s\" is not available on this machine: use one of %s", isa, here);
 }

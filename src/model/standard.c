@@ -9,6 +9,10 @@ NormSpec standard_rms(const char *weight, float eps) {
     return (NormSpec){.kind = NORM_RMS, .weight = weight, .eps = eps};
 }
 
+NormSpec standard_layer_norm(const char *weight, const char *bias, float eps) {
+    return (NormSpec){.kind = NORM_LAYER, .weight = weight, .bias = bias, .eps = eps};
+}
+
 static const char *first_key(const Config *c, const char *const *keys) {
     for (const char *const *k = keys; *k; k++)
         if (config_has(c, *k)) return *k;
@@ -58,9 +62,11 @@ static float norm_eps(const Config *c, const StandardDefaults *d) {
 }
 
 void standard_model(const Config *c, const StandardDefaults *d, Blueprint *b) {
-    b->hidden = config_size(c, "hidden_size");
+    static const char *const widths[] = {"hidden_size", "n_embd", "hidden_dim", "model_dim", NULL};
+    static const char *const lengths[] = {"max_position_embeddings", "n_positions", NULL};
+    b->hidden = config_size(c, first_key(c, widths));
     b->vocab = config_size(c, "vocab_size");
-    b->max_context = config_size_or(c, "max_position_embeddings", d->max_position ? d->max_position : 2048);
+    b->max_context = config_size_or(c, first_key(c, lengths), d->max_position ? d->max_position : 2048);
     b->tie = standard_tie(c, d->tie);
     b->embedding = (LinearSpec){.name = "model.embed_tokens"};
     b->head = (LinearSpec){.name = "lm_head"};
@@ -68,7 +74,8 @@ void standard_model(const Config *c, const StandardDefaults *d, Blueprint *b) {
 }
 
 AttentionSpec standard_attention(const Config *c, const StandardDefaults *d, int hidden) {
-    int heads = config_size(c, "num_attention_heads");
+    static const char *const counts[] = {"num_attention_heads", "n_head", "num_heads", NULL};
+    int heads = config_size(c, first_key(c, counts));
     bool bias = config_bool_or(c, "attention_bias", d->attention_bias);
     AttentionSpec a = {.n_heads = heads,
                        .n_kv_heads = config_size_or(c, "num_key_value_heads", heads),
@@ -77,9 +84,8 @@ AttentionSpec standard_attention(const Config *c, const StandardDefaults *d, int
                        .v = {.name = "model.layers.*.self_attn.v_proj", .bias = bias},
                        .o = {.name = "model.layers.*.self_attn.o_proj", .bias = bias}};
     if (!config_has(c, "head_dim") && hidden % heads)
-        config_fail(c,
-                    "\"hidden_size\" %d is not divisible by \"num_attention_heads\" %d, and there is no \"head_dim\"",
-                    hidden, heads);
+        config_fail(c, "\"hidden_size\" %d is not divisible by \"%s\" %d, and there is no \"head_dim\"", hidden,
+                    first_key(c, counts), heads);
     a.head_dim = config_size_or(c, "head_dim", hidden / heads > 0 ? hidden / heads : 1);
     a.scale = (float)(1 / sqrt((double)a.head_dim));
     return a;
@@ -87,12 +93,38 @@ AttentionSpec standard_attention(const Config *c, const StandardDefaults *d, int
 
 MlpSpec standard_mlp(const Config *c, const StandardDefaults *d, int width) {
     bool bias = config_bool_or(c, "mlp_bias", d->mlp_bias);
-    const char *key = config_has(c, "hidden_activation") ? "hidden_activation" : "hidden_act";
+    static const char *const acts[] = {"hidden_activation", "hidden_act", "activation_function", NULL};
     return (MlpSpec){.width = width,
-                     .activation = standard_activation(c, key, d->act ? d->act : "silu"),
+                     .activation = standard_activation(c, first_key(c, acts), d->act ? d->act : "silu"),
                      .gate = {.name = "model.layers.*.mlp.gate_proj", .bias = bias},
                      .up = {.name = "model.layers.*.mlp.up_proj", .bias = bias},
                      .down = {.name = "model.layers.*.mlp.down_proj", .bias = bias}};
+}
+
+void standard_take_rows(LinearSpec *spec, const char *name, int64_t total, int64_t from, int64_t n) {
+    spec->name = name;
+    spec->rows = (RowSlice){total, from, n, n};
+}
+
+void standard_fuse_qkv(AttentionSpec *a, const char *name) {
+    int64_t q = (int64_t)a->n_heads * a->head_dim, kv = (int64_t)a->n_kv_heads * a->head_dim;
+    standard_take_rows(&a->q, name, q + 2 * kv, 0, q);
+    standard_take_rows(&a->k, name, q + 2 * kv, q, kv);
+    standard_take_rows(&a->v, name, q + 2 * kv, q + kv, kv);
+}
+
+void standard_fuse_qkv_groups(AttentionSpec *a, const char *name) {
+    int64_t dim = a->head_dim, queries = a->n_heads / a->n_kv_heads, group = (queries + 2) * dim;
+    int64_t total = a->n_kv_heads * group;
+    a->q.name = a->k.name = a->v.name = name;
+    a->q.rows = (RowSlice){total, 0, queries * dim, group};
+    a->k.rows = (RowSlice){total, queries * dim, dim, group};
+    a->v.rows = (RowSlice){total, (queries + 1) * dim, dim, group};
+}
+
+void standard_fuse_gate_up(MlpSpec *m, const char *name) {
+    standard_take_rows(&m->gate, name, 2 * (int64_t)m->width, 0, m->width);
+    standard_take_rows(&m->up, name, 2 * (int64_t)m->width, m->width, m->width);
 }
 
 LayerSpec standard_layer(const AttentionSpec *a, const MlpSpec *m, float eps) {

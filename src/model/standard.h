@@ -11,8 +11,8 @@
 typedef struct StandardDefaults {
     double norm_eps;               /* of the key rms_norm_eps or layer_norm_eps ...; 0: 1e-6 */
     double theta;                  /* of rope_theta; 0: 10000 */
-    int max_position;              /* of max_position_embeddings; 0: 2048 */
-    const char *act;               /* of hidden_act; NULL: "silu" */
+    int max_position;              /* of max_position_embeddings, n_positions; 0: 2048 */
+    const char *act;               /* of hidden_act ...; NULL: "silu" */
     TieRule tie;                   /* when tie_word_embeddings is absent; TIE_UNSAID: the checkpoint decides */
     bool attention_bias, mlp_bias; /* of these keys */
 } StandardDefaults;
@@ -33,6 +33,15 @@ bool standard_rope(const Config *c, const StandardDefaults *d, Blueprint *b, int
 int standard_layer_count(const Config *c);
 TieRule standard_tie(const Config *c, TieRule when_absent);
 NormSpec standard_rms(const char *weight, float eps);
+NormSpec standard_layer_norm(const char *weight, const char *bias, float eps); /* bias NULL: none */
+/* Matrices that a checkpoint keeps in one; biases stay as they are. Rows [from, from + n) of `total`: */
+void standard_take_rows(LinearSpec *spec, const char *name, int64_t total, int64_t from, int64_t n);
+/* All queries, then all keys, then all values. */
+void standard_fuse_qkv(AttentionSpec *a, const char *name);
+/* For each key-value head its queries, its key and its value. */
+void standard_fuse_qkv_groups(AttentionSpec *a, const char *name);
+/* The gate, then up. */
+void standard_fuse_gate_up(MlpSpec *m, const char *name);
 /* "silu", "gelu", "gelu_pytorch_tanh" ... under `key` */
 Activation standard_activation(const Config *c, const char *key, const char *fallback);
 

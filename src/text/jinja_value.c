@@ -701,18 +701,7 @@ static int next_in_nothing(Run *run, Iterator *it, Value *out) {
 }
 
 bool value_iterable(Value v) {
-    switch (v.type) {
-    case V_UNDEFINED:
-    case V_STRING:
-    case V_LIST:
-    case V_TUPLE:
-    case V_DICT:
-    case V_RANGE:
-    case V_VIEW:
-    case V_LOOP:
-    case V_ITERATOR: return true;
-    default: return false;
-    }
+    return v.type == V_ITERATOR || value_has_length(v);
 }
 
 Iterator *value_iterate(Run *run, Value v) {

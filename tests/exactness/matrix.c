@@ -3,8 +3,8 @@
  */
 #include "eval/check.h"
 #include "math/kernels.h"
+#include "support/fresh.h"
 #include "support/golden.h"
-#include "support/tiny_llama.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,20 +42,16 @@ static void check_600(const char *config) {
     enum { LONG_IDS = 600 };
     static int32_t ids[LONG_IDS];
     ModelOptions settings = {.numeric = {KV_I16, 16}};
-    TestFolder folder;
     TinyModel m;
     CheckReport report;
     Error err = {""};
-    for (int i = 0; i < LONG_IDS; i++) ids[i] = (i * i + 7 * i) % TINY_VOCAB;
-    test_folder_make(&folder);
-    tiny_write(&folder, &(TinyLlama){.config = config});
-    if (!tiny_open(&m, &folder, &settings, &err)) fail_msg("%s", err.text);
+    fresh_ids(ids, LONG_IDS);
+    tiny_make(&m, &(TinyLlama){.config = config}, &settings);
     CheckOptions o = {.ids = ids, .n_ids = LONG_IDS};
     if (!check_run(m.model, &o, &report, &err)) fail_msg("%s", err.text);
     if (!report.exact) fail_msg("%s", report.difference);
     printf("600 positions: %d runs, exact\n", report.runs);
     tiny_close(&m);
-    test_folder_remove(&folder);
 }
 
 static void no_byte_differs_past_blocks_pages_and_windows(void **state) {

@@ -4,8 +4,8 @@
  * change by accident; a deliberate change of the arithmetic records them anew: build/tests/goldens/hashes --record. */
 #include "eval/trace.h"
 #include "math/kernels.h"
+#include "support/fresh.h"
 #include "support/golden.h"
-#include "support/tiny_llama.h"
 
 #include <inttypes.h>
 #include <setjmp.h>
@@ -70,19 +70,13 @@ typedef void Visit(const char *name, Model *m, const int32_t *ids, int n);
 static void visit_tiny(Visit *visit) {
     static int32_t ids[LONG_IDS];
     ModelOptions o = {.numeric = {KV_I16, 16}};
-    TestFolder folder;
+    TinyLlama t = {.head = TINY_HEAD_OWN,
+                   .config = ", \"layer_types\": [\"full_attention\", \"sliding_attention\"], \"sliding_window\": 70"};
     TinyModel m;
-    Error err = {""};
-    for (int i = 0; i < LONG_IDS; i++) ids[i] = (i * i + 7 * i) % TINY_VOCAB;
-    test_folder_make(&folder);
-    tiny_write(&folder,
-               &(TinyLlama){
-                   .head = TINY_HEAD_OWN,
-                   .config = ", \"layer_types\": [\"full_attention\", \"sliding_attention\"], \"sliding_window\": 70"});
-    if (!tiny_open(&m, &folder, &o, &err)) fail_msg("%s", err.text);
+    fresh_ids(ids, LONG_IDS);
+    tiny_make(&m, &t, &o);
     visit("tiny-600", m.model, ids, LONG_IDS);
     tiny_close(&m);
-    test_folder_remove(&folder);
 }
 
 static void visit_all(Visit *visit) {

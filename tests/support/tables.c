@@ -1,4 +1,4 @@
-/* The kernel tables of this build, and how their results are compared. */
+/* How the results of the kernel tables are compared. */
 #include "support/tables.h"
 
 #include <setjmp.h>
@@ -8,22 +8,10 @@
 
 #include <cmocka.h>
 
-const KernelTable *const tables[] = {
-    &kernels_scalar,
-#if defined(__x86_64__)
-    &kernels_avx512,
-    &kernels_avx512_base,
-    &kernels_avx2,
-#elif defined(__aarch64__)
-    &kernels_neon,
-#endif
-};
-const int n_tables = sizeof tables / sizeof *tables;
-
 void tables_print(void) {
-    for (int t = 0; t < n_tables; t++)
-        printf("%s %s\n",
-               tables[t]->supported() ? "compared here:" : "skipped, this machine lacks it:", tables[t]->name);
+    for (int t = 0; t < n_kernel_tables; t++)
+        printf("%s %s\n", kernel_tables[t]->supported() ? "compared here:" : "skipped, this machine lacks it:",
+               kernel_tables[t]->name);
 }
 
 void assert_floats_equal(const float *scalar, const float *other, size_t n, const char *what) {

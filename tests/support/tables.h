@@ -1,11 +1,8 @@
-/* Every kernel table of this build, also those that share a name, for tests that compare them. */
+/* For tests that compare every kernel table of this build, also those that share a name. */
 #ifndef LOCKSTEP_TESTS_SUPPORT_TABLES_H
 #define LOCKSTEP_TESTS_SUPPORT_TABLES_H
 
 #include "math/kernel_table.h"
-
-extern const KernelTable *const tables[];
-extern const int n_tables;
 
 /* One line per table: compared, or skipped because this machine lacks it. */
 void tables_print(void);

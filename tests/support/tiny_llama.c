@@ -100,6 +100,15 @@ bool tiny_open(TinyModel *m, const TestFolder *folder, const ModelOptions *o, Er
     return m->model != NULL;
 }
 
+void tiny_make(TinyModel *m, const TinyLlama *t, const ModelOptions *o) {
+    TestFolder folder;
+    Error err = {""};
+    test_folder_make(&folder);
+    tiny_write(&folder, t);
+    if (!tiny_open(m, &folder, o, &err)) fail_msg("%s", err.text);
+    test_folder_remove(&folder);
+}
+
 void tiny_close(TinyModel *m) {
     model_free(m->model);
     checkpoint_close(m->checkpoint);

@@ -32,6 +32,9 @@ typedef struct TinyModel {
     Model *model;
 } TinyModel;
 bool tiny_open(TinyModel *m, const TestFolder *folder, const ModelOptions *o, Error *err);
+/* The same for a checkpoint whose folder does not matter (it is gone again: the weights stay mapped). Ends the test
+ * when it can not. */
+void tiny_make(TinyModel *m, const TinyLlama *t, const ModelOptions *o);
 void tiny_close(TinyModel *m);
 
 #endif

@@ -13,22 +13,6 @@ static const char *const irrelevant_keys[] = {"embd_pdrop", "resid_pdrop",      
 
 static const char *const skipped_tensors[] = {"*.self_attn.rotary_emb.inv_freq", NULL};
 
-/* Rows [from, from + n) of a fused matrix of `total` rows. */
-static void take_rows(LinearSpec *spec, const char *name, int64_t total, int64_t from, int64_t n) {
-    spec->name = name;
-    spec->rows = (RowSlice){total, from, n, n};
-}
-
-static void fuse(AttentionSpec *a, MlpSpec *m) {
-    static const char qkv[] = "model.layers.*.self_attn.qkv_proj", gate_up[] = "model.layers.*.mlp.gate_up_proj";
-    int64_t q = (int64_t)a->n_heads * a->head_dim, kv = (int64_t)a->n_kv_heads * a->head_dim, width = m->width;
-    take_rows(&a->q, qkv, q + 2 * kv, 0, q);
-    take_rows(&a->k, qkv, q + 2 * kv, q, kv);
-    take_rows(&a->v, qkv, q + 2 * kv, q + kv, kv);
-    take_rows(&m->gate, gate_up, 2 * width, 0, width);
-    take_rows(&m->up, gate_up, 2 * width, width, width);
-}
-
 /* Both references take the original length from the top level, or 4096, and never from rope_scaling. */
 static bool read_rope(const Config *c, Blueprint *b, int head_dim) {
     Config section = rope_section(c);
@@ -53,7 +37,8 @@ static bool phi3_blueprint(const Config *c, Blueprint *b) {
     int n_layers = standard_layer_count(c), window = config_size_or(c, "sliding_window", 0);
     if (!config_ok(c) || !blueprint_allocate(c, b, n_layers, 1)) return false;
     if (window < b->max_context) attention.window = window;
-    fuse(&attention, &mlp);
+    standard_fuse_qkv(&attention, "model.layers.*.self_attn.qkv_proj");
+    standard_fuse_gate_up(&mlp, "model.layers.*.mlp.gate_up_proj");
     for (int i = 0; i < n_layers; i++) b->layers[i] = standard_layer(&attention, &mlp, b->final_norm.eps);
     return read_rope(c, b, attention.head_dim) && config_ok(c);
 }

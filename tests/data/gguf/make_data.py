@@ -8,12 +8,16 @@ mixed.gguf  a llama of two layers that holds every type the import reads, q and 
 """
 import pathlib
 import struct
+import sys
 
 import numpy as np
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType as T, GGUFWriter
 from gguf.quants import dequantize
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1] / "e2e"))
+from tape import byte_alphabet  # noqa: E402
+
 QUANTISED = [T.Q4_0, T.Q4_1, T.Q5_0, T.Q5_1, T.Q8_0, T.Q2_K, T.Q3_K, T.Q4_K, T.Q5_K, T.Q6_K]
 HALVES = {T.Q4_0: [0], T.Q4_1: [0, 2], T.Q5_0: [0], T.Q5_1: [0, 2], T.Q8_0: [0], T.Q2_K: [80, 82], T.Q3_K: [108],
           T.Q4_K: [0, 2], T.Q5_K: [0, 2], T.Q6_K: [208]}  # where a block's f16 numbers stand
@@ -51,17 +55,6 @@ def make_blocks():
                                                      row.view(np.float32 if kind == T.F32 else np.float16), kind)
                                           .astype(np.float32)).reshape(-1)
             out.write(struct.pack("<III", kind, len(values), row.size) + row.tobytes() + values.tobytes())
-
-
-def byte_letters():
-    """GPT-2's printable letter of each byte."""
-    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    letters, extra = {b: chr(b) for b in plain}, 0
-    for b in range(256):
-        if b not in letters:
-            letters[b] = chr(256 + extra)
-            extra += 1
-    return [letters[b] for b in range(256)]
 
 
 def add_metadata(w, vocab):
@@ -114,7 +107,7 @@ def add_tensors(w, n_vocab):
 
 
 def make_mixed():
-    vocab = byte_letters() + ["th", "the", "\u0120the", "an", "<|begin|>", "<|end|>", "<|turn|>", "<tool>"]
+    vocab = byte_alphabet() + ["th", "the", "\u0120the", "an", "<|begin|>", "<|end|>", "<|turn|>", "<tool>"]
     w = GGUFWriter(HERE / "mixed.gguf", "llama")
     add_metadata(w, vocab)
     add_tensors(w, len(vocab))

@@ -15,24 +15,19 @@
 
 #include <cmocka.h>
 
-static TestFolder folder;
 static TinyModel tiny;
 
 static int setup(void **state) {
-    Error err = {""};
+    TinyLlama t = {.head = TINY_HEAD_OWN,
+                   .config = ", \"layer_types\": [\"full_attention\", \"sliding_attention\"], \"sliding_window\": 5"};
     (void)state;
-    test_folder_make(&folder);
-    tiny_write(&folder, &(TinyLlama){.head = TINY_HEAD_OWN,
-                                     .config = ", \"layer_types\": [\"full_attention\", \"sliding_attention\"],"
-                                               " \"sliding_window\": 5"});
-    if (!tiny_open(&tiny, &folder, NULL, &err)) fail_msg("%s", err.text);
+    tiny_make(&tiny, &t, NULL);
     return 0;
 }
 
 static int teardown(void **state) {
     (void)state;
     tiny_close(&tiny);
-    test_folder_remove(&folder);
     return 0;
 }
 

@@ -21,11 +21,9 @@ static TestFolder folder;
 static TinyModel tiny;
 
 static int setup(void **state) {
-    Error err = {""};
     (void)state;
     test_folder_make(&folder);
-    tiny_write(&folder, &(TinyLlama){.head = TINY_HEAD_OWN});
-    if (!tiny_open(&tiny, &folder, NULL, &err)) fail_msg("%s", err.text);
+    tiny_make(&tiny, &(TinyLlama){.head = TINY_HEAD_OWN}, NULL);
     return 0;
 }
 
@@ -153,28 +151,25 @@ static void the_hash_is_fnv_1a(void **state) {
 }
 
 static void a_failed_trace_leaves_no_file(void **state) {
-    TestFolder other;
     TinyModel sick;
     TraceOptions o = {.ids = ids, .n_ids = IDS};
     Error err = {""};
     (void)state;
-    test_folder_make(&other);
-    tiny_write(&other, &(TinyLlama){.head = TINY_HEAD_OWN,
-                                    .poison = "model.embed_tokens.weight",
-                                    .poison_at = 9 * TINY_HIDDEN,
-                                    .poison_value = INFINITY});
-    assert_true(tiny_open(&sick, &other, NULL, NULL));
-    int before = test_entries(&other);
-    assert_false(trace_write(sick.model, &o, test_path(&other, "out.safetensors"), NULL, &err));
+    TinyLlama t = {.head = TINY_HEAD_OWN,
+                   .poison = "model.embed_tokens.weight",
+                   .poison_at = 9 * TINY_HIDDEN,
+                   .poison_value = INFINITY};
+    tiny_make(&sick, &t, NULL);
+    int before = test_entries(&folder);
+    assert_false(trace_write(sick.model, &o, test_path(&folder, "sick.safetensors"), NULL, &err));
     if (!strstr(err.text, "position 5: a value that is not finite in layer 0, q_proj"))
         fail_msg("%s", err.text); /* id 9 */
-    assert_int_equal(test_entries(&other), before);
-    assert_false(trace_write(sick.model, &o, test_path(&other, "no/such/folder.safetensors"), NULL, &err));
-    assert_false(trace_write(sick.model, &o, other.path, NULL, &err));
+    assert_int_equal(test_entries(&folder), before);
+    assert_false(trace_write(sick.model, &o, test_path(&folder, "no/such/folder.safetensors"), NULL, &err));
+    assert_false(trace_write(sick.model, &o, folder.path, NULL, &err));
     assert_non_null(strstr(err.text, "not a plain file"));
-    assert_int_equal(test_entries(&other), before);
+    assert_int_equal(test_entries(&folder), before);
     tiny_close(&sick);
-    test_folder_remove(&other);
 }
 
 int main(void) {

@@ -54,8 +54,8 @@ static void attention_gives_the_same_bytes_however_it_is_cut(void **state) {
         float sinks[12] = {0.5f, -1, 2, 30, 0, 0, 1, 2, 3, 4, 5, 6};
         AttendArgs args = {heads, 0.125f, round % 2 ? sinks : NULL};
         AttendRow *rows = mem_zeroed((size_t)n, sizeof *rows);
-        for (int t = 0; t < n_tables; t++) {
-            if (!tables[t]->supported()) continue;
+        for (int t = 0; t < n_kernel_tables; t++) {
+            if (!kernel_tables[t]->supported()) continue;
             kernels_use(&kernels_scalar);
             Cache c;
             cache_fill(&c, shape, k, v, n);
@@ -65,7 +65,7 @@ static void attention_gives_the_same_bytes_however_it_is_cut(void **state) {
                                       expected + on * (size_t)i};
             for (int i = n - checked; i < n; i++) assert_true(attend(&args, &rows[i], 1, pools[0], &arena));
             cache_clear(&c, n);
-            kernels_use(tables[t]);
+            kernels_use(kernel_tables[t]);
             cache_fill(&c, shape, k, v, n);
             for (int i = n - checked; i < n; i++) rows[i].out = out + on * (size_t)i;
             for (int i = n - checked; i < n;) {
@@ -76,7 +76,7 @@ static void attention_gives_the_same_bytes_however_it_is_cut(void **state) {
             }
             cache_clear(&c, n);
             assert_floats_equal(expected + on * (size_t)(n - checked), out + on * (size_t)(n - checked),
-                                on * (size_t)checked, tables[t]->name);
+                                on * (size_t)checked, kernel_tables[t]->name);
         }
         mem_free(rows);
         mem_free(k);

@@ -31,12 +31,12 @@ static void check_isas(const Linear *w, const float *x, int rows, int bits, Pool
     uint8_t *bad = mem_array((size_t)rows, 1), *bad2 = mem_array((size_t)rows, 1);
     kernels_use(&kernels_scalar);
     run_linear(w, x, rows, bits, pool, expected, bad);
-    for (int t = 0; t < n_tables; t++) {
-        if (!tables[t]->supported()) continue;
+    for (int t = 0; t < n_kernel_tables; t++) {
+        if (!kernel_tables[t]->supported()) continue;
         char what[128];
-        snprintf(what, sizeof what, "%s %s %d rows [%d, %d] %d-bit", tables[t]->name, name, rows, linear_rows(w),
+        snprintf(what, sizeof what, "%s %s %d rows [%d, %d] %d-bit", kernel_tables[t]->name, name, rows, linear_rows(w),
                  linear_cols(w), bits);
-        kernels_use(tables[t]);
+        kernels_use(kernel_tables[t]);
         memset(y, 0x55, n * sizeof *y);
         run_linear(w, x, rows, bits, pool, y, bad2);
         assert_memory_equal(bad, bad2, rows);
@@ -133,11 +133,11 @@ static void two_groups_by_hand(void **state) {
                       .biases = biases,
                       .scale_type = SCALE_F32};
     Linear *w = linear_new(&s, NULL, pool, &err);
-    for (int t = 0; t < n_tables; t++) {
-        if (!tables[t]->supported()) continue;
+    for (int t = 0; t < n_kernel_tables; t++) {
+        if (!kernel_tables[t]->supported()) continue;
         float y;
         uint8_t bad;
-        kernels_use(tables[t]);
+        kernels_use(kernel_tables[t]);
         run_linear(w, x, 1, 16, pool, &y, &bad);
         /* group 0: X = 32512, -16256; I = 1*32512 - 2*16256 = 0; sum X = 16256, a = 1/32512: bias part -1 * 0.5
          * group 1: X = 32512, a = 2/32512: I = 2*32512 -> 2*2*0.25 = 1; bias part 2 * 2 = 4 */
@@ -164,11 +164,11 @@ static void float_dot_folds_lanes_as_defined(void **state) {
     Pool *pool = pool_new(1, &err);
     WeightSource s = {.format = WEIGHT_F32, .rows = 1, .cols = 37, .codes = w};
     Linear *l = linear_new(&s, NULL, pool, &err);
-    for (int t = 0; t < n_tables; t++) {
-        if (!tables[t]->supported()) continue;
+    for (int t = 0; t < n_kernel_tables; t++) {
+        if (!kernel_tables[t]->supported()) continue;
         float y;
         uint8_t bad;
-        kernels_use(tables[t]);
+        kernels_use(kernel_tables[t]);
         run_linear(l, x, 1, 16, pool, &y, &bad);
         assert_memory_equal(&lanes[0], &y, 4);
     }
@@ -190,7 +190,8 @@ static void selected_rows_give_the_same_bytes(void **state) {
         x[3 * cols] = NAN;
         Matrix m[2] = {random_matrix(c, OUTPUTS, cols), random_matrix(c, OUTPUTS - 7, cols)};
         Linear *w[2] = {linear_new(&m[0].source, NULL, pool, NULL), linear_new(&m[1].source, NULL, pool, NULL)};
-        kernels_use(tables[round % n_tables]->supported() ? tables[round % n_tables] : &kernels_scalar);
+        kernels_use(kernel_tables[round % n_kernel_tables]->supported() ? kernel_tables[round % n_kernel_tables]
+                                                                        : &kernels_scalar);
         Arena arena;
         arena_init(&arena);
         Activations *all = activations_new(&arena, x, ROWS, cols, bits);

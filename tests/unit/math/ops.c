@@ -191,13 +191,13 @@ static void every_isa_gives_the_same_bytes(void **state) {
                 size_t at = (size_t)r * (size_t)cols;
                 run_kind(kind, x + at, kind == 2 ? z : z + at, w, expected + at, sum + at, 1, cols);
             }
-            for (int t = 0; t < n_tables; t++) {
-                if (!tables[t]->supported()) continue;
-                kernels_use(tables[t]);
+            for (int t = 0; t < n_kernel_tables; t++) {
+                if (!kernel_tables[t]->supported()) continue;
+                kernels_use(kernel_tables[t]);
                 memcpy(y, x, n * sizeof *y);
                 run_kind(kind, y, z, w, y, sum2, rows, cols);
-                assert_floats_equal(expected, y, n, tables[t]->name);
-                if (kind == 1) assert_floats_equal(sum, sum2, n, tables[t]->name);
+                assert_floats_equal(expected, y, n, kernel_tables[t]->name);
+                if (kind == 1) assert_floats_equal(sum, sum2, n, kernel_tables[t]->name);
             }
         }
         float *all[] = {x, z, w, expected, sum, y, sum2};
@@ -211,14 +211,14 @@ static void softmax_gives_the_same_bytes_on_every_isa(void **state) {
     for (int round = 0; round < 30; round++) {
         int n = 1 + random_below(200);
         float *x = random_floats((size_t)n), p[2][200], lp[2];
-        for (int t = 0; t < n_tables; t++) {
-            if (!tables[t]->supported()) continue;
+        for (int t = 0; t < n_kernel_tables; t++) {
+            if (!kernel_tables[t]->supported()) continue;
             for (int i = 0; i < 2; i++) {
-                kernels_use(i ? tables[t] : &kernels_scalar);
+                kernels_use(i ? kernel_tables[t] : &kernels_scalar);
                 ops_softmax(x, p[i], n);
                 lp[i] = ops_log_prob(x, n, n / 2);
             }
-            assert_floats_equal(p[0], p[1], (size_t)n, tables[t]->name);
+            assert_floats_equal(p[0], p[1], (size_t)n, kernel_tables[t]->name);
             assert_memory_equal(&lp[0], &lp[1], 4);
         }
         mem_free(x);

@@ -12,22 +12,17 @@
 
 #include <cmocka.h>
 
-static TestFolder folder;
 static TinyModel tiny;
 
 static int setup(void **state) {
-    Error err = {""};
     (void)state;
-    test_folder_make(&folder);
-    tiny_write(&folder, &(TinyLlama){.head = TINY_HEAD_OWN});
-    if (!tiny_open(&tiny, &folder, NULL, &err)) fail_msg("%s", err.text);
+    tiny_make(&tiny, &(TinyLlama){.head = TINY_HEAD_OWN}, NULL);
     return 0;
 }
 
 static int teardown(void **state) {
     (void)state;
     tiny_close(&tiny);
-    test_folder_remove(&folder);
     return 0;
 }
 
@@ -68,16 +63,13 @@ static void only_wanted_rows_get_logits_and_the_same_ones(void **state) {
 
 /* Rows that want no logits leave the last layer early; a fault there reaches the row that wants them. */
 static void a_fault_reaches_later_rows_of_its_sequence_in_the_last_layer(void **state) {
-    TestFolder other;
     TinyModel m;
     RowFault faults[5];
     Row rows[5];
     const float *logits;
-    (void)state;
-    test_folder_make(&other);
     TinyLlama t = {.head = TINY_HEAD_OWN, .poison = "lm_head.weight", .poison_at = 5, .poison_value = INFINITY};
-    tiny_write(&other, &t);
-    assert_true(tiny_open(&m, &other, NULL, NULL));
+    (void)state;
+    tiny_make(&m, &t, NULL);
     State *a = state_new(model_state_shape(m.model), NULL), *b = state_new(model_state_shape(m.model), NULL);
     for (int i = 0; i < 5; i++)
         rows[i] = (Row){.state = i < 2 ? a : b, .position = i < 2 ? i : i - 2, .token = i, .wants_logits = i == 3};
@@ -88,7 +80,6 @@ static void a_fault_reaches_later_rows_of_its_sequence_in_the_last_layer(void **
     state_free(a);
     state_free(b);
     tiny_close(&m);
-    test_folder_remove(&other);
 }
 
 static void an_embedding_takes_the_place_of_a_token(void **state) {
@@ -157,17 +148,14 @@ static void a_fault_names_layer_and_operation(void **state) {
                  {"model.layers.1.mlp.up_proj.weight", 0, 1, "down_proj"},
                  {"model.norm.weight", 0, -1, "logits"},
                  {"lm_head.weight", 0, -1, "logits"}};
-    TestFolder other;
     (void)state;
-    test_folder_make(&other);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         TinyModel m;
         Error err = {""};
         RowFault fault;
         const float *logits;
         TinyLlama t = {.head = TINY_HEAD_OWN, .poison = cases[i].tensor, .poison_at = cases[i].at, .poison_value = NAN};
-        tiny_write(&other, &t);
-        if (!tiny_open(&m, &other, NULL, &err)) fail_msg("%s", err.text);
+        tiny_make(&m, &t, NULL);
         State *s = state_new(model_state_shape(m.model), NULL);
         assert_true(
             model_step(m.model, &(Row){.state = s, .token = 1, .wants_logits = true}, 1, &logits, &fault, &err));
@@ -177,7 +165,6 @@ static void a_fault_names_layer_and_operation(void **state) {
         state_free(s);
         tiny_close(&m);
     }
-    test_folder_remove(&other);
 }
 
 static void mistakes_of_a_caller_change_nothing(void **state) {
@@ -213,7 +200,7 @@ static void the_context_is_the_end(void **state) {
     const float *logits;
     Error err = {""};
     (void)state;
-    assert_true(tiny_open(&m, &folder, &o, NULL));
+    tiny_make(&m, &(TinyLlama){.head = TINY_HEAD_OWN}, &o);
     State *s = state_new(model_state_shape(m.model), NULL);
     for (int i = 0; i < 3; i++)
         assert_true(model_step(m.model, &(Row){.state = s, .position = i, .token = i}, 1, &logits, &fault, &err));
