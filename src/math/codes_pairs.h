@@ -1,9 +1,9 @@
 /* The layout of a row's fixed-point codes for instruction sets that multiply 16-bit pairs: within each quad (k0, k2,
  * k1, k3), so that the even and the odd bytes of a quad of weights meet their activations without a shuffle. 8-bit
  * codes keep their natural order. */
-static inline void codes_place(uint8_t *codes, const int16_t *x, int k, int n, int padded, int bits) {
-    (void)padded;
-    if (bits == 8) {
+static inline void codes_place(QuantRows *q, int row, const int16_t *x, int k, int n) {
+    uint8_t *codes = q->codes + (size_t)row * (size_t)q->padded * (size_t)q->bits / 8;
+    if (q->bits == 8) {
         for (int i = 0; i < n; i++) codes[k + i] = (uint8_t)(int8_t)x[i];
         return;
     }
@@ -12,6 +12,8 @@ static inline void codes_place(uint8_t *codes, const int16_t *x, int k, int n, i
         __builtin_memcpy(codes + 2 * (k + i), quad, sizeof quad);
     }
 }
+
+#include "math/rows_apart.h"
 
 static inline int32_t pair_of(int16_t low, int16_t high) {
     return (int32_t)((uint32_t)(uint16_t)low | (uint32_t)(uint16_t)high << 16);

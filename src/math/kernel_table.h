@@ -9,16 +9,20 @@
 #include "math/tile.h"
 #include "math/unroll.h"
 
-/* Activations in block fixed point for one group size. The layout of a row's codes is the instruction set's own; its
- * size is 2 bytes per padded input for 16 bits and 1 for 8. */
+/* One group of one row: X = rint(x / a). */
+typedef struct QuantStep {
+    float a, a_sum; /* a, and a * (float)(sum X) */
+    int32_t sum;    /* sum X */
+} QuantStep;
+
+/* Activations in block fixed point for one group size. Where a row's codes and steps lie is the instruction set's own
+ * matter; codes take 2 bytes per padded input for 16 bits and 1 for 8. */
 typedef struct QuantRows {
     int n_rows, cols, padded; /* padded: cols rounded up to 256, X is zero there */
     int group, n_groups, bits;
-    uint8_t *codes; /* [n_rows][padded * bits / 8] */
-    float *a;       /* [n_rows][n_groups] step of the fixed point */
-    float *a_sum;   /* [n_rows][n_groups] a * (float)(sum X) */
-    int32_t *sum;   /* [n_rows][n_groups] sum X */
-    uint8_t *bad;   /* [n_rows] 1: a non-finite input */
+    uint8_t *codes;   /* n_rows * padded * bits / 8 */
+    QuantStep *steps; /* n_rows * n_groups */
+    uint8_t *bad;     /* [n_rows] 1: a non-finite input */
 } QuantRows;
 
 /* Some tiles of one integer linear times all rows. */
@@ -93,6 +97,8 @@ typedef struct KernelTable {
     const char *name;
     bool (*supported)(void);
     void (*quantize)(const float *x, QuantRows *out, int row);
+    /* Row i of `to` becomes row `row` of `from`, of the same columns, group and bits. */
+    void (*quant_copy)(QuantRows *to, int i, const QuantRows *from, int row);
     void (*tiles)(const TileJob *job);
     void (*floats)(const FloatJob *job);
     void (*rms_norm)(const float *x, const float *weight, float eps, float *y, int n);

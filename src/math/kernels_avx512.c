@@ -9,17 +9,60 @@
 
 #include "math/lanes_avx512.h"
 
-/* A row's codes: all H bytes, then all L bytes (16 bits); or the bytes (8 bits). */
-static inline void codes_place(uint8_t *codes, const int16_t *x, int k, int n, int padded, int bits) {
+/* Up to STREAM_MOST rows are streamed: one pass over the tiles for every BAND of them. */
+enum { STREAM_MOST = 48, BAND = 8 };
+
+static inline bool rows_streamed(const QuantRows *x) {
+    return x->n_rows <= STREAM_MOST;
+}
+
+static inline int band_rows(const QuantRows *x, int row) {
+    int left = x->n_rows - row / BAND * BAND;
+    return left < BAND ? left : BAND;
+}
+
+/* Where the codes of a row's block of 32 begin. Streamed: for each block the rows of a band, each 32 H bytes (the codes
+ * themselves with 8 bits) and then 32 L bytes, so that a band is one forward stream and its rows are constants apart.
+ * Otherwise row by row, all H bytes and then all L bytes. */
+static inline size_t codes_at(const QuantRows *x, int row, int block) {
+    const size_t bytes = (size_t)x->bits / 8, first = (size_t)(row / BAND * BAND), padded = (size_t)x->padded;
+    if (!rows_streamed(x)) return (size_t)row * padded * bytes + (size_t)block * TILE_BLOCK;
+    size_t at = (size_t)block * (size_t)band_rows(x, row) + (size_t)(row % BAND);
+    return first * padded * bytes + at * TILE_BLOCK * bytes;
+}
+
+/* Steps lie in bands too: for each group the rows of a band. */
+static inline size_t step_at(const QuantRows *x, int row, int group) {
+    if (!rows_streamed(x)) return (size_t)row * (size_t)x->n_groups + (size_t)group;
+    return (size_t)(row / BAND * BAND) * (size_t)x->n_groups + (size_t)(group * band_rows(x, row) + row % BAND);
+}
+
+/* From a block's H bytes to its L bytes. */
+static inline size_t low_codes(const QuantRows *x) {
+    return rows_streamed(x) ? TILE_BLOCK : (size_t)x->padded;
+}
+
+static inline void codes_copy(QuantRows *to, int i, const QuantRows *from, int row) {
+    for (int b = 0; b < to->padded / TILE_BLOCK; b++) {
+        uint8_t *out = to->codes + codes_at(to, i, b);
+        const uint8_t *in = from->codes + codes_at(from, row, b);
+        memcpy(out, in, TILE_BLOCK);
+        if (to->bits == 16) memcpy(out + low_codes(to), in + low_codes(from), TILE_BLOCK);
+    }
+}
+
+static inline void codes_place(QuantRows *q, int row, const int16_t *x, int k, int n) {
+    const size_t low = low_codes(q);
     for (int i = 0; i < n; i += 16) {
+        uint8_t *to = q->codes + codes_at(q, row, (k + i) / TILE_BLOCK) + (k + i) % TILE_BLOCK;
         __m256i v = _mm256_loadu_si256((const void *)(x + i));
-        if (bits == 16) {
+        if (q->bits == 16) {
             __m256i high =
                 _mm256_srai_epi16(_mm256_add_epi16(v, _mm256_set1_epi16(128)), 8); /* L = x - 256 H in -128..127 */
-            _mm_storeu_si128((void *)(codes + k + i), _mm256_cvtepi16_epi8(high));
-            _mm_storeu_si128((void *)(codes + padded + k + i), _mm256_cvtepi16_epi8(v));
+            _mm_storeu_si128((void *)to, _mm256_cvtepi16_epi8(high));
+            _mm_storeu_si128((void *)(to + low), _mm256_cvtepi16_epi8(v));
         } else
-            _mm_storeu_si128((void *)(codes + k + i), _mm256_cvtepi16_epi8(v));
+            _mm_storeu_si128((void *)to, _mm256_cvtepi16_epi8(v));
     }
 }
 
@@ -109,16 +152,16 @@ static inline void store_outputs(float *y, __m512 acc, int outputs) {
 }
 
 /* The end of a group: I is exact, then the two fused operations of the definition. */
-static inline __m512 group_add(__m512i dot, __m512 scale, __m512 bias, float a, float a_sum, bool has_bias,
+static inline __m512 group_add(__m512i dot, __m512 scale, __m512 bias, const QuantStep *step, bool has_bias,
                                __m512 acc) {
-    acc = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), _mm512_mul_ps(_mm512_set1_ps(a), scale), acc);
-    return has_bias ? _mm512_fmadd_ps(bias, _mm512_set1_ps(a_sum), acc) : acc;
+    acc = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), _mm512_mul_ps(_mm512_set1_ps(step->a), scale), acc);
+    return has_bias ? _mm512_fmadd_ps(bias, _mm512_set1_ps(step->a_sum), acc) : acc;
 }
 
 /* The hardware's prefetchers alone leave a thread at half of what it can read; 4096 was the best of 1024 to 8192. */
 enum { PREFETCH_BYTES = 4096 };
 
-enum { STREAM_ROWS = 4, STREAM_TILES = 2, STREAM_MOST = 48 };
+enum { STREAM_TILES = 2 };
 
 /* What a run over STREAM_TILES neighbouring tiles needs; where the last tile has no neighbour, it is its own and is not
  * stored. */
@@ -126,6 +169,7 @@ typedef struct Stream {
     const TileJob *job;
     const uint8_t *units[STREAM_TILES];
     int tile, row;
+    int rows; /* of the band */
 } Stream;
 
 static inline void stream_store(const Stream *s, int r, int t, __m512 acc) {
@@ -141,111 +185,163 @@ static inline size_t stream_ahead(const Stream *s, int index) {
     return at < s->job->tile_bytes ? PREFETCH_BYTES : PREFETCH_BYTES + s->job->tile_bytes;
 }
 
-/* Two tiles times `rows` rows over quads [from, to) of n_blocks blocks: integer sums. An activation quad is broadcast
- * once for both tiles. */
-static inline __attribute__((always_inline)) void stream_dots(TileStorage storage,
-                                                              const uint8_t *const blocks[STREAM_TILES], int n_blocks,
-                                                              int block_bytes, int from, int to, const uint8_t *codes,
-                                                              const QuantRows *x, int bits, int rows,
-                                                              __m512i dot[STREAM_ROWS][STREAM_TILES]) {
-    const size_t row_bytes = (size_t)x->padded * (size_t)bits / 8;
-    const int padded = x->padded;
-    __m512i low[STREAM_ROWS][STREAM_TILES];
-    UNROLL for (int r = 0; r < rows; r++) {
-        UNROLL for (int t = 0; t < STREAM_TILES; t++) dot[r][t] = low[r][t] = _mm512_setzero_si512();
-    }
-    for (int b = 0; b < n_blocks; b++, codes += TILE_BLOCK) {
+/* One half (H, L, or the codes of 8 bits) of `rows` rows times two tiles over quads [from, to) of n_blocks blocks,
+ * added to the sums. An activation quad is broadcast once for both tiles. */
+static inline __attribute__((always_inline)) void
+stream_half(TileStorage storage, const uint8_t *const blocks[STREAM_TILES], int n_blocks, int block_bytes, int from,
+            int to, const uint8_t *codes, size_t step, int bits, int rows, __m512i dot[BAND][STREAM_TILES]) {
+    for (int b = 0; b < n_blocks; b++, codes += step) {
         UNROLL for (int i = from; i < to; i++) {
             __m512i q[STREAM_TILES];
             UNROLL for (int t = 0; t < STREAM_TILES; t++) q[t] = quad_unpack(storage, blocks[t] + b * block_bytes, i);
             UNROLL for (int r = 0; r < rows; r++) {
-                const uint8_t *xs = codes + (size_t)r * row_bytes + 4 * i;
-                __m512i v = li_set(quad_at(xs));
+                __m512i v = li_set(quad_at(codes + r * TILE_BLOCK * bits / 8 + 4 * i));
                 UNROLL for (int t = 0; t < STREAM_TILES; t++) dot[r][t] = _mm512_dpbusd_epi32(dot[r][t], q[t], v);
-                if (bits == 8) continue;
-                v = li_set(quad_at(xs + padded));
-                UNROLL for (int t = 0; t < STREAM_TILES; t++) low[r][t] = _mm512_dpbusd_epi32(low[r][t], q[t], v);
             }
         }
     }
-    if (bits == 8) return;
+}
+
+/* The integer sums of one row: H and L at once, since two chains of vpdpbusd alone would wait for its latency. */
+static inline __attribute__((always_inline)) void
+stream_dots_of_one(TileStorage storage, const uint8_t *const blocks[STREAM_TILES], int n_blocks, int block_bytes,
+                   int from, int to, const uint8_t *codes, size_t step, __m512i dot[BAND][STREAM_TILES]) {
+    __m512i low[STREAM_TILES];
+    UNROLL for (int t = 0; t < STREAM_TILES; t++) low[t] = _mm512_setzero_si512();
+    for (int b = 0; b < n_blocks; b++, codes += step) {
+        UNROLL for (int i = from; i < to; i++) {
+            __m512i h = li_set(quad_at(codes + 4 * i)), l = li_set(quad_at(codes + TILE_BLOCK + 4 * i));
+            UNROLL for (int t = 0; t < STREAM_TILES; t++) {
+                __m512i q = quad_unpack(storage, blocks[t] + b * block_bytes, i);
+                dot[0][t] = _mm512_dpbusd_epi32(dot[0][t], q, h);
+                low[t] = _mm512_dpbusd_epi32(low[t], q, l);
+            }
+        }
+    }
+    UNROLL for (int t = 0; t < STREAM_TILES; t++) dot[0][t] = _mm512_add_epi32(_mm512_slli_epi32(dot[0][t], 8), low[t]);
+}
+
+/* The integer sums of a group. Several rows go first with H and then with L: the sums of both would not fit the
+ * registers. */
+static inline __attribute__((always_inline)) void
+stream_dots(TileStorage storage, const uint8_t *const blocks[STREAM_TILES], int n_blocks, int block_bytes, int from,
+            int to, const uint8_t *codes, size_t step, int bits, int rows, __m512i dot[BAND][STREAM_TILES]) {
     UNROLL for (int r = 0; r < rows; r++) {
-        UNROLL for (int t = 0; t < STREAM_TILES; t++) dot[r][t] =
-            _mm512_add_epi32(_mm512_slli_epi32(dot[r][t], 8), low[r][t]);
+        UNROLL for (int t = 0; t < STREAM_TILES; t++) dot[r][t] = _mm512_setzero_si512();
+    }
+    if (bits == 16 && rows == 1) {
+        stream_dots_of_one(storage, blocks, n_blocks, block_bytes, from, to, codes, step, dot);
+        return;
+    }
+    for (int half = 0;; half++, codes += TILE_BLOCK) {
+        stream_half(storage, blocks, n_blocks, block_bytes, from, to, codes, step, bits, rows, dot);
+        if (bits == 8 || half) return;
+        UNROLL for (int r = 0; r < rows; r++) {
+            UNROLL for (int t = 0; t < STREAM_TILES; t++) dot[r][t] = _mm512_slli_epi32(dot[r][t], 8);
+        }
+    }
+}
+
+/* The f32 sums of a band. */
+typedef struct Sums {
+    __m512 of[BAND][STREAM_TILES];
+} Sums;
+
+static inline __attribute__((always_inline)) void stream_add(const __m512 scale[STREAM_TILES],
+                                                             const __m512 bias[STREAM_TILES], const QuantStep *steps,
+                                                             bool has_bias, int rows, __m512i dot[BAND][STREAM_TILES],
+                                                             Sums *acc) {
+    UNROLL for (int r = 0; r < rows; r++) {
+        UNROLL for (int t = 0; t < STREAM_TILES; t++) acc->of[r][t] =
+            group_add(dot[r][t], scale[t], bias[t], &steps[r], has_bias, acc->of[r][t]);
     }
 }
 
 /* The two fused operations for group g of each unit. */
 static inline __attribute__((always_inline)) void stream_group_end(const Stream *s, const Super super[STREAM_TILES],
-                                                                   int unit_group, int group, int rows,
-                                                                   __m512i dot[STREAM_ROWS][STREAM_TILES],
-                                                                   __m512 acc[STREAM_ROWS][STREAM_TILES]) {
+                                                                   int unit_group, const QuantStep *steps, int rows,
+                                                                   __m512i dot[BAND][STREAM_TILES], Sums *acc) {
     const TileFormat *f = s->job->format;
-    const QuantRows *x = s->job->x;
     __m512 scale[STREAM_TILES], bias[STREAM_TILES];
     UNROLL for (int t = 0; t < STREAM_TILES; t++)
         group_scales(f, &super[t], s->units[t], unit_group, &scale[t], &bias[t]);
-    UNROLL for (int r = 0; r < rows; r++) {
-        size_t at = (size_t)(s->row + r) * (size_t)x->n_groups + (size_t)group;
-        UNROLL for (int t = 0; t < STREAM_TILES; t++) {
-            if (f->offset) dot[r][t] = _mm512_sub_epi32(dot[r][t], li_set(f->offset * x->sum[at]));
-            acc[r][t] = group_add(dot[r][t], scale[t], bias[t], x->a[at], x->a_sum[at], f->has_bias, acc[r][t]);
+    if (f->offset) {
+        UNROLL for (int r = 0; r < rows; r++) {
+            UNROLL for (int t = 0; t < STREAM_TILES; t++) dot[r][t] =
+                _mm512_sub_epi32(dot[r][t], li_set(f->offset * steps[r].sum));
         }
     }
+    if (f->has_bias)
+        stream_add(scale, bias, steps, true, rows, dot, acc);
+    else
+        stream_add(scale, bias, steps, false, rows, dot, acc);
+    /* The sums of a whole band stay in memory between groups: in registers they would push out the dot products. */
+    if (rows == BAND) __asm__("" : "+m"(*acc));
 }
 
 /* One unit. `narrow`: groups of 16, where the halves of a block are two groups. */
 static inline __attribute__((always_inline)) void stream_unit(const Stream *s, TileStorage storage, int bits, int rows,
                                                               bool narrow, int index, const uint8_t *codes,
-                                                              __m512 acc[STREAM_ROWS][STREAM_TILES]) {
+                                                              const QuantStep *steps, Sums *acc) {
     const TileFormat *f = s->job->format;
     const QuantRows *x = s->job->x;
     const int per_unit = f->unit / f->group, first = index * per_unit, block_bytes = f->block_bytes;
     const int n = x->n_groups - first < per_unit ? x->n_groups - first : per_unit;
-    const int n_blocks = narrow ? 1 : f->group / TILE_BLOCK, step = narrow ? 2 : 1;
-    const size_t ahead = stream_ahead(s, index);
+    const int n_blocks = narrow ? 1 : f->group / TILE_BLOCK, pace = narrow ? 2 : 1;
+    const size_t ahead = stream_ahead(s, index), next = (size_t)(s->rows * TILE_BLOCK * bits / 8);
     Super super[STREAM_TILES];
     UNROLL for (int t = 0; t < STREAM_TILES; t++) super[t] = unit_super(f, s->units[t]);
-    for (int g = 0, at = 0; g < n; g += step, at += n_blocks * block_bytes, codes += n_blocks * TILE_BLOCK) {
+    for (int g = 0, at = 0; g < n;
+         g += pace, at += n_blocks * block_bytes, codes += (size_t)n_blocks * next, steps += pace * s->rows) {
         const uint8_t *const blocks[STREAM_TILES] = {s->units[0] + at, s->units[1] + at};
         /* here and not in a function: gcc takes one that only prefetches for one without effect, and drops the call */
         for (int line = 0; line < n_blocks * block_bytes; line += 64) {
             UNROLL for (int t = 0; t < STREAM_TILES; t++)
                 _mm_prefetch((const char *)(blocks[t] + line + ahead), _MM_HINT_T0);
         }
-        __m512i dot[STREAM_ROWS][STREAM_TILES];
-        stream_dots(storage, blocks, n_blocks, block_bytes, 0, narrow ? 4 : 8, codes, x, bits, rows, dot);
-        stream_group_end(s, super, g, first + g, rows, dot, acc);
+        __m512i dot[BAND][STREAM_TILES];
+        stream_dots(storage, blocks, n_blocks, block_bytes, 0, narrow ? 4 : 8, codes, next, bits, rows, dot);
+        stream_group_end(s, super, g, steps, rows, dot, acc);
         if (!narrow || g + 1 >= n) continue;
-        stream_dots(storage, blocks, 1, block_bytes, 4, 8, codes, x, bits, rows, dot);
-        stream_group_end(s, super, g + 1, first + g + 1, rows, dot, acc);
+        stream_dots(storage, blocks, 1, block_bytes, 4, 8, codes, next, bits, rows, dot);
+        stream_group_end(s, super, g + 1, steps + s->rows, rows, dot, acc);
     }
 }
 
-/* Two tiles times `rows` rows, codes unpacked in registers. */
+/* Two tiles times `rows` rows of a band, codes unpacked in registers. */
 static inline __attribute__((always_inline)) void stream_rows(Stream s, TileStorage storage, int bits, int rows,
                                                               bool narrow) {
     const TileFormat *f = s.job->format;
     const QuantRows *x = s.job->x;
-    const uint8_t *codes = x->codes + (size_t)s.row * (size_t)x->padded * (size_t)bits / 8;
-    __m512 acc[STREAM_ROWS][STREAM_TILES];
+    if (rows == BAND) s.rows = BAND; /* a constant: distances in the band are */
+    const uint8_t *codes = x->codes + codes_at(x, s.row, 0);
+    const QuantStep *steps = x->steps + step_at(x, s.row, 0);
+    const int unit_codes = s.rows * f->unit * bits / 8, unit_steps = s.rows * (f->unit / f->group);
+    Sums acc;
     UNROLL for (int r = 0; r < rows; r++) {
-        UNROLL for (int t = 0; t < STREAM_TILES; t++) acc[r][t] = _mm512_setzero_ps();
+        UNROLL for (int t = 0; t < STREAM_TILES; t++) acc.of[r][t] = _mm512_setzero_ps();
     }
-    for (int k = 0, index = 0; k < x->cols; k += f->unit, index++, codes += f->unit) {
-        stream_unit(&s, storage, bits, rows, narrow, index, codes, acc);
+    for (int k = 0, index = 0; k < x->cols; k += f->unit, index++, codes += unit_codes, steps += unit_steps) {
+        stream_unit(&s, storage, bits, rows, narrow, index, codes, steps, &acc);
         UNROLL for (int t = 0; t < STREAM_TILES; t++) s.units[t] += f->unit_bytes;
     }
     UNROLL for (int r = 0; r < rows; r++) {
-        UNROLL for (int t = 0; t < STREAM_TILES; t++) stream_store(&s, r, t, acc[r][t]);
+        UNROLL for (int t = 0; t < STREAM_TILES; t++) stream_store(&s, r, t, acc.of[r][t]);
     }
 }
 
 static inline __attribute__((always_inline)) void stream_all_rows(Stream s, TileStorage storage, int bits,
                                                                   bool narrow) {
     int n = s.job->x->n_rows;
-    for (; n - s.row >= 4; s.row += 4) stream_rows(s, storage, bits, 4, narrow);
-    for (; s.row < n; s.row++) stream_rows(s, storage, bits, 1, narrow);
+    for (int done; s.row < n; s.row += done) {
+        s.rows = band_rows(s.job->x, s.row);
+        done = s.rows == BAND ? BAND : s.rows - s.row % BAND >= 4 ? 4 : 1;
+        switch (done) {
+        case BAND: stream_rows(s, storage, bits, BAND, narrow); break;
+        case 4: stream_rows(s, storage, bits, 4, narrow); break;
+        default: stream_rows(s, storage, bits, 1, narrow);
+        }
+    }
 }
 
 /* Formats with groups of 16 are few: only their storages get the narrow form. */
@@ -253,8 +349,6 @@ static inline bool storage_may_be_narrow(TileStorage storage) {
     return storage == TILE_2 || storage == TILE_3 || storage == TILE_6 || storage == TILE_FP4;
 }
 
-/* Four rows at a time: two tiles stay in the cache between them, and more rows' accumulators would not fit the
- * registers. */
 static inline __attribute__((always_inline)) void stream_tiles(const TileJob *job, TileStorage storage, int bits) {
     for (int tile = 0; tile < job->n_tiles; tile += STREAM_TILES) {
         Stream s = {.job = job, .tile = tile};
@@ -339,6 +433,7 @@ static inline __attribute__((always_inline)) void panel_block(const TileJob *job
               n_groups = x->n_groups;
     const size_t row_bytes = (size_t)x->padded * (size_t)bits / 8;
     const uint8_t *codes = x->codes + (size_t)row * row_bytes;
+    const QuantStep *steps = x->steps + step_at(x, row, 0);
     const uint8_t *w[PANEL_TILES];
     UNROLL for (int t = 0; t < tiles; t++) w[t] = panels[t].quads;
     __m512 acc[PANEL_ROWS][PANEL_TILES];
@@ -366,10 +461,10 @@ static inline __attribute__((always_inline)) void panel_block(const TileJob *job
             bias[t] = _mm512_loadu_ps(panels[t].bias + g * 16);
         }
         UNROLL for (int r = 0; r < rows; r++) {
-            size_t at = (size_t)(row + r) * (size_t)n_groups + (size_t)g;
+            const QuantStep *step = &steps[(size_t)r * (size_t)n_groups + (size_t)g];
             UNROLL for (int t = 0; t < tiles; t++) {
-                if (offset) dot[r][t] = _mm512_sub_epi32(dot[r][t], li_set(offset * x->sum[at]));
-                acc[r][t] = group_add(dot[r][t], scale[t], bias[t], x->a[at], x->a_sum[at], has_bias, acc[r][t]);
+                if (offset) dot[r][t] = _mm512_sub_epi32(dot[r][t], li_set(offset * step->sum));
+                acc[r][t] = group_add(dot[r][t], scale[t], bias[t], step, has_bias, acc[r][t]);
             }
         }
     }
@@ -417,12 +512,8 @@ static void tiles_panel(const TileJob *job) {
     }
 }
 
-static bool streamed(const TileJob *job) {
-    return job->x->n_rows <= STREAM_MOST;
-}
-
 static void tile_rows(const TileJob *job) {
-    if (streamed(job))
+    if (rows_streamed(job->x))
         tiles_stream(job);
     else
         tiles_panel(job);

@@ -53,18 +53,15 @@ static inline float float_of_bits(int32_t bits) {
     return f;
 }
 
-/* One group: X int16 out, the step returned through *a, the sum of X through *sum. False on a non-finite value. n is a
- * multiple of 16. limit: 32512 or 127. */
-static inline bool quantize_group(const float *x, int n, float limit, int16_t *out, float *a, int32_t *sum) {
+/* One group: X int16 out, and its step. False on a non-finite value. n is a multiple of 16. limit: 32512 or 127. */
+static inline bool quantize_group(const float *x, int n, float limit, int16_t *out, QuantStep *step) {
     int32_t bits = magnitude_bits(x, n);
     float m = float_of_bits(bits);
+    *step = (QuantStep){0};
     if (bits >= 0x7F800000 || m < 0x1p-100f) {
         for (int i = 0; i < n; i++) out[i] = 0;
-        *a = 0;
-        *sum = 0;
         return bits < 0x7F800000;
     }
-    *a = m / limit;
     lf factor = lf_set(limit / m);
     li total = li_set(0);
     for (int i = 0; i < n; i += 16) {
@@ -72,24 +69,28 @@ static inline bool quantize_group(const float *x, int n, float limit, int16_t *o
         total = li_add(total, v);
         li_store_i16(out + i, v);
     }
-    *sum = li_fold_add(total);
+    step->a = m / limit;
+    step->sum = li_fold_add(total);
+    step->a_sum = step->a * (float)step->sum;
     return true;
 }
 
 static void quantize_row(const float *x, QuantRows *q, int row) {
     int16_t wide[128];
     float limit = q->bits == 16 ? 32512.0f : 127.0f;
-    uint8_t *codes = q->codes + (size_t)row * (size_t)q->padded * (size_t)q->bits / 8;
-    size_t at = (size_t)row * (size_t)q->n_groups;
     bool good = true;
     for (int g = 0; g < q->n_groups; g++) {
-        good &= quantize_group(x + g * q->group, q->group, limit, wide, &q->a[at + g], &q->sum[at + g]);
-        q->a_sum[at + g] = q->a[at + g] * (float)q->sum[at + g];
-        codes_place(codes, wide, g * q->group, q->group, q->padded, q->bits);
+        good &= quantize_group(x + g * q->group, q->group, limit, wide, &q->steps[step_at(q, row, g)]);
+        codes_place(q, row, wide, g * q->group, q->group);
     }
     for (int i = 0; i < 128; i++) wide[i] = 0;
-    for (int k = q->cols; k < q->padded; k += 16) codes_place(codes, wide, k, 16, q->padded, q->bits);
+    for (int k = q->cols; k < q->padded; k += 16) codes_place(q, row, wide, k, 16);
     q->bad[row] = !good;
+}
+
+static void quant_copy_row(QuantRows *to, int i, const QuantRows *from, int row) {
+    codes_copy(to, i, from, row);
+    for (int g = 0; g < to->n_groups; g++) to->steps[step_at(to, i, g)] = from->steps[step_at(from, row, g)];
 }
 
 /* ---- float linears: dot products over 16 lanes ---- */
@@ -296,8 +297,10 @@ static float exp_block_row(float *x, float max, int first, int end) {
 
 static bool kv_encode_row(KvFormat format, const float *x, int n, void *out, float *scale) {
     if (format == KV_I16 && n % 16 == 0) {
-        int32_t sum;
-        return quantize_group(x, n, 32512.0f, out, scale, &sum);
+        QuantStep step;
+        bool good = quantize_group(x, n, 32512.0f, out, &step);
+        *scale = step.a;
+        return good;
     }
     if (!all_finite_row(x, n)) return false;
     float padded[16] = {0};
@@ -455,8 +458,8 @@ static void value_rows(const ValueJob *job) {
     }
 }
 
-#define KERNELS_BODY_FIELDS                                                                                 \
-    .quantize = quantize_row, .floats = float_dots, .rms_norm = rms_norm_row, .layer_norm = layer_norm_row, \
-    .add = add_row, .elements = elements_row, .maximum = maximum_row, .all_finite = all_finite_row,         \
-    .exp_sum = exp_sum_row, .exp_block = exp_block_row, .kv_encode = kv_encode_row, .scores = score_tiles,  \
-    .values = value_rows
+#define KERNELS_BODY_FIELDS                                                                                       \
+    .quantize = quantize_row, .quant_copy = quant_copy_row, .floats = float_dots, .rms_norm = rms_norm_row,       \
+    .layer_norm = layer_norm_row, .add = add_row, .elements = elements_row, .maximum = maximum_row,               \
+    .all_finite = all_finite_row, .exp_sum = exp_sum_row, .exp_block = exp_block_row, .kv_encode = kv_encode_row, \
+    .scores = score_tiles, .values = value_rows

@@ -61,12 +61,12 @@ static inline __attribute__((always_inline)) void panel_row(const TileJob *job, 
     const uint8_t *codes = x->codes + (size_t)row * (size_t)x->padded * (size_t)bits / 8;
     lf acc = lf_set(0.0f);
     for (int g = 0; g < x->n_groups; g++) {
-        size_t at = (size_t)row * (size_t)x->n_groups + (size_t)g;
+        const QuantStep *step = &x->steps[step_at(x, row, g)];
         li dot =
             group_dot(quads + (size_t)(g * f->group) * TILE_ROWS, codes + g * f->group * bits / 8, f->group / 4, bits);
-        dot = li_sub(dot, li_set(f->offset * x->sum[at]));
-        acc = lf_fma(lf_from_li(dot), lf_mul(lf_set(x->a[at]), lf_load(scale + g * TILE_ROWS)), acc);
-        if (f->has_bias) acc = lf_fma(lf_load(bias + g * TILE_ROWS), lf_set(x->a_sum[at]), acc);
+        dot = li_sub(dot, li_set(f->offset * step->sum));
+        acc = lf_fma(lf_from_li(dot), lf_mul(lf_set(step->a), lf_load(scale + g * TILE_ROWS)), acc);
+        if (f->has_bias) acc = lf_fma(lf_load(bias + g * TILE_ROWS), lf_set(step->a_sum), acc);
     }
     float out[16];
     lf_store(out, acc);

@@ -208,14 +208,16 @@ static inline int32_t li_fold_add(li a) {
 }
 
 /* Codes in natural order. */
-static inline void codes_place(uint8_t *codes, const int16_t *x, int k, int n, int padded, int bits) {
-    (void)padded;
-    if (bits == 16) {
+static inline void codes_place(QuantRows *q, int row, const int16_t *x, int k, int n) {
+    uint8_t *codes = q->codes + (size_t)row * (size_t)q->padded * (size_t)q->bits / 8;
+    if (q->bits == 16) {
         memcpy(codes + 2 * k, x, (size_t)n * 2);
         return;
     }
     for (int i = 0; i < n; i++) codes[k + i] = (uint8_t)(int8_t)x[i];
 }
+
+#include "math/rows_apart.h"
 
 #include "math/kernels_body.h"
 
@@ -256,15 +258,15 @@ static void tile_rows_dot(const TileJob *job, int tile, int from, int to) {
         tile_unit_scales(f, unit, n, scale, bias);
         for (int i = 0; i < (to - from) * n; i++) {
             int row = from + i / n, g = i % n;
-            size_t at = (size_t)row * (size_t)x->n_groups + (size_t)(first + g);
+            const QuantStep *step = &x->steps[step_at(x, row, first + g)];
             const uint8_t *codes =
                 x->codes + ((size_t)row * (size_t)x->padded + (size_t)((first + g) * f->group)) * (size_t)x->bits / 8;
             int32_t dot[TILE_ROWS];
             group_dot(quads + g * f->group * TILE_ROWS, codes, x->bits, f->group, dot);
             float *sum = acc[row - from];
             for (int o = 0; o < TILE_ROWS; o++) {
-                sum[o] = fmaf((float)(dot[o] - f->offset * x->sum[at]), x->a[at] * scale[g * TILE_ROWS + o], sum[o]);
-                if (f->has_bias) sum[o] = fmaf(bias[g * TILE_ROWS + o], x->a_sum[at], sum[o]);
+                sum[o] = fmaf((float)(dot[o] - f->offset * step->sum), step->a * scale[g * TILE_ROWS + o], sum[o]);
+                if (f->has_bias) sum[o] = fmaf(bias[g * TILE_ROWS + o], step->a_sum, sum[o]);
             }
         }
     }

@@ -27,7 +27,7 @@ struct Activations {
     bool scanned;                  /* for float weights */
     Activations *parent;           /* a selection: row i is row from[i] of the parent, which has no parent */
     int *from;
-    bool consecutive; /* from[i] = from[0] + i: everything points into the parent */
+    bool consecutive; /* from[i] = from[0] + i: floats point into the parent */
 };
 
 typedef struct PackContext {
@@ -177,11 +177,9 @@ static QuantRows *form_new(const Activations *a, int group, Arena *arena) {
     q->n_groups = a->cols / group;
     size_t rows = (size_t)a->rows, groups = rows * (size_t)q->n_groups;
     q->codes = arena_array(arena, rows, (size_t)q->padded * (size_t)a->bits / 8);
-    q->a = arena_array(arena, groups, sizeof *q->a);
-    q->a_sum = arena_array(arena, groups, sizeof *q->a_sum);
-    q->sum = arena_array(arena, groups, sizeof *q->sum);
+    q->steps = arena_array(arena, groups, sizeof *q->steps);
     q->bad = a->bad;
-    return q->codes && q->a && q->a_sum && q->sum ? q : NULL;
+    return q->codes && q->steps ? q : NULL;
 }
 
 typedef struct PrepareContext {
@@ -225,33 +223,7 @@ static bool prepare_whole(Activations *a, const Linear *w, Pool *pool, Arena *ar
     return true;
 }
 
-/* ---- selections: forms are copied, or point into the parent's ---- */
-
-static size_t form_row_bytes(const QuantRows *q) {
-    return (size_t)q->padded * (size_t)q->bits / 8;
-}
-
-static QuantRows *form_window(const QuantRows *q, int first, int n, Arena *arena) {
-    QuantRows *w = arena_array(arena, 1, sizeof *w);
-    if (!w) return NULL;
-    size_t at = (size_t)first * (size_t)q->n_groups;
-    *w = *q;
-    w->n_rows = n;
-    w->codes += (size_t)first * form_row_bytes(q);
-    w->a += at;
-    w->a_sum += at;
-    w->sum += at;
-    w->bad += first;
-    return w;
-}
-
-static void form_copy_row(QuantRows *to, int i, const QuantRows *from, int row) {
-    size_t bytes = form_row_bytes(from), n = (size_t)from->n_groups, at = (size_t)i * n, source = (size_t)row * n;
-    memcpy(to->codes + (size_t)i * bytes, from->codes + (size_t)row * bytes, bytes);
-    memcpy(to->a + at, from->a + source, n * sizeof *to->a);
-    memcpy(to->a_sum + at, from->a_sum + source, n * sizeof *to->a_sum);
-    memcpy(to->sum + at, from->sum + source, n * sizeof *to->sum);
-}
+/* ---- selections: rows are copied, or all of them are the parent's ---- */
 
 typedef struct CopyJob {
     const Activations *a;
@@ -274,7 +246,7 @@ static void copy_task(void *context, int task, int thread) {
         size_t cols = (size_t)a->cols;
         for (int i = 0; i < a->rows; i++) {
             if (form)
-                form_copy_row(form, i, a->parent->forms[group_index(form->group)], a->from[i]);
+                kernels()->quant_copy(form, i, a->parent->forms[group_index(form->group)], a->from[i]);
             else
                 memcpy(c->jobs[j].x + (size_t)i * cols, a->parent->x + (size_t)a->from[i] * cols, cols * sizeof(float));
         }
@@ -296,14 +268,14 @@ static bool plan_copy(Activations *a, const Linear *w, CopyContext *copies, Aren
     }
     int group = group_index(w->format.group);
     if (a->forms[group]) return true;
-    const QuantRows *whole = a->parent->forms[group];
-    a->forms[group] =
-        a->consecutive ? form_window(whole, a->from[0], a->rows, arena) : form_new(a, w->format.group, arena);
-    if (!a->forms[group]) return false;
-    if (!a->consecutive) {
-        copies->jobs[copies->n_jobs++] = (CopyJob){.a = a, .form = a->forms[group]};
-        copies->bytes += bytes;
+    if (a->consecutive && a->rows == a->parent->rows) {
+        a->forms[group] = a->parent->forms[group];
+        return true;
     }
+    a->forms[group] = form_new(a, w->format.group, arena);
+    if (!a->forms[group]) return false;
+    copies->jobs[copies->n_jobs++] = (CopyJob){.a = a, .form = a->forms[group]};
+    copies->bytes += bytes;
     return true;
 }
 

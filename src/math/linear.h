@@ -37,7 +37,7 @@ typedef struct Activations Activations;
 /* bits: 16 or 8 (--activations). Lives in the arena. NULL when out of memory. */
 Activations *activations_new(Arena *arena, const float *x, int rows, int cols, int bits);
 /* Row i is row rows[i] of the parent: what an expert reads. Fixed-point forms come from the parent's, so that a row
- * chosen by four experts is quantised once; consecutive rows are not even copied. NULL when out of memory. */
+ * chosen by four experts is quantised once; all rows in their order are not even copied. NULL when out of memory. */
 Activations *activations_select(Arena *arena, Activations *parent, const int *rows, int n);
 /* The first row with a NaN or an infinity in x, or -1. Only meaningful after a linear_apply. Per row: activations_bad.
  */
