@@ -22,6 +22,7 @@ static const char *const generic_keys[] = {"_attn_implementation",
                                            "bad_words_ids",
                                            "begin_suppress_tokens",
                                            "bos_token_id",
+                                           "cache_implementation",
                                            "chunk_size_feed_forward",
                                            "cross_attention_hidden_size",
                                            "decoder_start_token_id",
@@ -181,6 +182,18 @@ double config_number_or(const Config *c, const char *key, double fallback) {
     if (json_number(v, &d) && isfinite(d)) return d;
     fail_value(c, key, v, "a number");
     return 1;
+}
+
+static bool is_null(const Config *c, const char *key) {
+    return json_get(c->object, key) && !config_has(c, key);
+}
+
+int config_size_unless_null(const Config *c, const char *key, int absent) {
+    return is_null(c, key) ? 0 : config_size_or(c, key, absent);
+}
+
+double config_number_unless_null(const Config *c, const char *key, double absent) {
+    return is_null(c, key) ? 0 : config_number_or(c, key, absent);
 }
 
 bool config_bool_or(const Config *c, const char *key, bool fallback) {

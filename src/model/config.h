@@ -50,6 +50,9 @@ int config_size_or(const Config *c, const char *key, int fallback);
 /* A finite number. */
 double config_number(const Config *c, const char *key);
 double config_number_or(const Config *c, const char *key, double fallback);
+/* The same for keys where null says that there is none: 0 then, and `absent` when the key is not there. */
+int config_size_unless_null(const Config *c, const char *key, int absent);
+double config_number_unless_null(const Config *c, const char *key, double absent);
 bool config_bool_or(const Config *c, const char *key, bool fallback);
 /* The string, borrowed from the config; or the fallback, which may be NULL. */
 const char *config_string_or(const Config *c, const char *key, const char *fallback);

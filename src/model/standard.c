@@ -5,6 +5,14 @@
 #include <math.h>
 #include <string.h>
 
+const char *const standard_skipped_tensors[] = {"*.self_attn.rotary_emb.inv_freq", NULL};
+
+const char *const standard_wrapper_skipped_tensors[] = {"*.self_attn.rotary_emb.inv_freq", "*vision_tower.*",
+                                                        "*multi_modal_projector.*", NULL};
+
+const NameRoot standard_wrapper_roots[] = {
+    {"language_model.model.", "language_model."}, {"model.language_model.", ""}, {"model.", ""}, {NULL, NULL}};
+
 NormSpec standard_rms(const char *weight, float eps) {
     return (NormSpec){.kind = NORM_RMS, .weight = weight, .eps = eps};
 }
@@ -65,7 +73,7 @@ void standard_model(const Config *c, const StandardDefaults *d, Blueprint *b) {
     static const char *const widths[] = {"hidden_size", "n_embd", "hidden_dim", "model_dim", NULL};
     static const char *const lengths[] = {"max_position_embeddings", "n_positions", NULL};
     b->hidden = config_size(c, first_key(c, widths));
-    b->vocab = config_size(c, "vocab_size");
+    b->vocab = d->vocab ? config_size_or(c, "vocab_size", d->vocab) : config_size(c, "vocab_size");
     b->max_context = config_size_or(c, first_key(c, lengths), d->max_position ? d->max_position : 2048);
     b->tie = standard_tie(c, d->tie);
     b->embedding = (LinearSpec){.name = "model.embed_tokens"};
@@ -75,18 +83,21 @@ void standard_model(const Config *c, const StandardDefaults *d, Blueprint *b) {
 
 AttentionSpec standard_attention(const Config *c, const StandardDefaults *d, int hidden) {
     static const char *const counts[] = {"num_attention_heads", "n_head", "num_heads", NULL};
-    int heads = config_size(c, first_key(c, counts));
+    const char *count = first_key(c, counts);
+    int heads = d->heads ? config_size_or(c, count, d->heads) : config_size(c, count);
+    int kv_heads = config_size_unless_null(c, "num_key_value_heads", d->kv_heads);
     bool bias = config_bool_or(c, "attention_bias", d->attention_bias);
     AttentionSpec a = {.n_heads = heads,
-                       .n_kv_heads = config_size_or(c, "num_key_value_heads", heads),
+                       .n_kv_heads = kv_heads ? kv_heads : heads,
                        .q = {.name = "model.layers.*.self_attn.q_proj", .bias = bias},
                        .k = {.name = "model.layers.*.self_attn.k_proj", .bias = bias},
                        .v = {.name = "model.layers.*.self_attn.v_proj", .bias = bias},
                        .o = {.name = "model.layers.*.self_attn.o_proj", .bias = bias}};
-    if (!config_has(c, "head_dim") && hidden % heads)
-        config_fail(c, "\"hidden_size\" %d is not divisible by \"%s\" %d, and there is no \"head_dim\"", hidden,
-                    first_key(c, counts), heads);
-    a.head_dim = config_size_or(c, "head_dim", hidden / heads > 0 ? hidden / heads : 1);
+    int head_dim = config_size_unless_null(c, "head_dim", d->head_dim);
+    if (!head_dim && hidden % heads)
+        config_fail(c, "\"hidden_size\" %d is not divisible by \"%s\" %d, and there is no \"head_dim\"", hidden, count,
+                    heads);
+    a.head_dim = head_dim ? head_dim : hidden / heads > 0 ? hidden / heads : 1;
     a.scale = (float)(1 / sqrt((double)a.head_dim));
     return a;
 }
@@ -134,6 +145,17 @@ LayerSpec standard_layer(const AttentionSpec *a, const MlpSpec *m, float eps) {
                        .attention = *a,
                        .ffn = &ffn_mlp,
                        .mlp = *m};
+}
+
+void standard_norm_after(LayerSpec *layer) {
+    layer->mixer_out = layer->ffn_norm;
+    layer->ffn_out = standard_rms("model.layers.*.post_feedforward_layernorm.weight", layer->ffn_norm.eps);
+    layer->mixer_norm = layer->ffn_norm = (NormSpec){.kind = NORM_NONE};
+}
+
+void standard_head_norms(AttentionSpec *a, HeadNormSpan span, float eps) {
+    a->q_norm = (HeadNormSpec){standard_rms("model.layers.*.self_attn.q_norm.weight", eps), span};
+    a->k_norm = (HeadNormSpec){standard_rms("model.layers.*.self_attn.k_norm.weight", eps), span};
 }
 
 bool standard_rope(const Config *c, const StandardDefaults *d, Blueprint *b, int index, int dims, bool interleaved) {
@@ -184,6 +206,19 @@ LayerKind standard_layer_kind(const Config *c, int n_layers, int layer, LayerKin
     if (json_equals(type, "linear_attention")) return LAYER_LINEAR;
     config_fail(c, "\"layer_types\" item %d is no kind of layer known here", layer);
     return fallback;
+}
+
+LayerKind standard_pattern_kind(int layer, int pattern) {
+    return (layer + 1) % pattern ? LAYER_SLIDING : LAYER_FULL;
+}
+
+bool standard_set_window(const Config *c, Blueprint *b, int layer, LayerKind kind, int window) {
+    if (kind == LAYER_FULL) return true;
+    if (kind != LAYER_SLIDING) return config_fail(c, "\"layer_types\" item %d is no kind this family has", layer);
+    if (window == 0)
+        return config_fail(c, "layer %d has a sliding window, but there is no \"%ssliding_window\"", layer, c->path);
+    b->layers[layer].attention.window = window;
+    return true;
 }
 
 bool standard_blueprint(const Config *c, const StandardDefaults *d, Blueprint *b) {

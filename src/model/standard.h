@@ -15,6 +15,9 @@ typedef struct StandardDefaults {
     const char *act;               /* of hidden_act ...; NULL: "silu" */
     TieRule tie;                   /* when tie_word_embeddings is absent; TIE_UNSAID: the checkpoint decides */
     bool attention_bias, mlp_bias; /* of these keys */
+    int vocab, heads;              /* of vocab_size, num_attention_heads */
+    int kv_heads;                  /* of num_key_value_heads; 0, or the key null: as many as heads */
+    int head_dim;                  /* of head_dim; 0: hidden / heads */
 } StandardDefaults;
 
 /* An rms norm before each half, full attention with one rope table over whole heads, a gated mlp, final norm, head: all
@@ -27,6 +30,10 @@ AttentionSpec standard_attention(const Config *c, const StandardDefaults *d, int
 MlpSpec standard_mlp(const Config *c, const StandardDefaults *d,
                      int width); /* names mlp.gate_proj, up_proj, down_proj */
 LayerSpec standard_layer(const AttentionSpec *a, const MlpSpec *m, float eps); /* both norms rms, before each half */
+/* The norms after each half instead (post_attention_layernorm, post_feedforward_layernorm). */
+void standard_norm_after(LayerSpec *layer);
+/* rms norms of queries and keys: self_attn.q_norm, k_norm */
+void standard_head_norms(AttentionSpec *a, HeadNormSpan span, float eps);
 /* Fills b->ropes[index] from rope_theta and rope_scaling (or rope_parameters) of c. */
 bool standard_rope(const Config *c, const StandardDefaults *d, Blueprint *b, int index, int dims, bool interleaved);
 /* The count of layers: num_hidden_layers, n_layers, num_layers, n_layer. */
@@ -67,5 +74,15 @@ typedef enum LayerKind { LAYER_FULL, LAYER_SLIDING, LAYER_CHUNKED, LAYER_LINEAR 
 /* Item `layer` of layer_types; `fallback` where the list is absent. Sections may have other kinds: those are mistakes.
  */
 LayerKind standard_layer_kind(const Config *c, int n_layers, int layer, LayerKind fallback);
+/* Every pattern-th layer is full, the others slide. */
+LayerKind standard_pattern_kind(int layer, int pattern);
+/* A sliding layer sees `window` positions, a full one all. A mistake: window 0 for a sliding layer, another kind. */
+bool standard_set_window(const Config *c, Blueprint *b, int layer, LayerKind kind, int window);
+
+/* Tensors that no forward pass needs; and, of multimodal checkpoints, where they keep their text model and what it does
+ * not need. */
+extern const char *const standard_skipped_tensors[];
+extern const NameRoot standard_wrapper_roots[];
+extern const char *const standard_wrapper_skipped_tensors[];
 
 #endif

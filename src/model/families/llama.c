@@ -11,17 +11,13 @@ static const char *const irrelevant_keys[] = {"is_llama_config",        /* SmolL
                                               "rope_scaling.finetuned", /* older yarn configs */
                                               NULL};
 
-static const char *const skipped_tensors[] = {"*.self_attn.rotary_emb.inv_freq", NULL};
-
 /* The window of each layer: layer_types says which have one. Without it both references see all positions. */
 static bool read_windows(const Config *c, Blueprint *b) {
     int window = config_size_or(c, "sliding_window", 0);
-    for (int i = 0; i < b->n_layers; i++) {
-        if (standard_layer_kind(c, b->n_layers, i, LAYER_FULL) != LAYER_SLIDING) continue;
-        if (!window) return config_fail(c, "\"layer_types\" has sliding_attention, but there is no \"sliding_window\"");
-        b->layers[i].attention.window = window;
-    }
-    return true;
+    bool ok = true;
+    for (int i = 0; i < b->n_layers && ok; i++)
+        ok = standard_set_window(c, b, i, standard_layer_kind(c, b->n_layers, i, LAYER_FULL), window);
+    return ok;
 }
 
 static bool llama_blueprint(const Config *c, Blueprint *b) {
@@ -32,4 +28,4 @@ static bool llama_blueprint(const Config *c, Blueprint *b) {
     return read_windows(c, b) && config_ok(c);
 }
 
-const Family family_llama = {"llama", model_types, irrelevant_keys, skipped_tensors, llama_blueprint, NULL};
+const Family family_llama = {"llama", model_types, irrelevant_keys, standard_skipped_tensors, llama_blueprint, NULL};

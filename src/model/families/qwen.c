@@ -9,8 +9,6 @@ static const char *const model_types[] = {"qwen2", "qwen3", NULL};
 
 static const char *const irrelevant_keys[] = {"max_window_layers", NULL}; /* read below where windows are in use */
 
-static const char *const skipped_tensors[] = {"*.self_attn.rotary_emb.inv_freq", NULL};
-
 /* layer_types says it layer by layer; older configs give the first layer that has a window. */
 static bool read_windows(const Config *c, Blueprint *b) {
     bool in_use = config_bool_or(c, "use_sliding_window", false);
@@ -18,9 +16,7 @@ static bool read_windows(const Config *c, Blueprint *b) {
     double first = config_number_or(c, "max_window_layers", 28);
     for (int i = 0; i < b->n_layers; i++) {
         LayerKind kind = standard_layer_kind(c, b->n_layers, i, i >= first && in_use ? LAYER_SLIDING : LAYER_FULL);
-        if (kind == LAYER_SLIDING && window == 0)
-            return config_fail(c, "layer %d has a sliding window, but there is no \"sliding_window\"", i);
-        if (kind == LAYER_SLIDING) b->layers[i].attention.window = window;
+        if (!standard_set_window(c, b, i, kind, window)) return false;
     }
     return true;
 }
@@ -31,12 +27,12 @@ static bool qwen_blueprint(const Config *c, Blueprint *b) {
     if (!standard_blueprint(c, &defaults, b)) return false;
     for (int i = 0; i < b->n_layers; i++) {
         AttentionSpec *a = &b->layers[i].attention;
-        if (!third) a->q.bias = a->k.bias = a->v.bias = true;
-        if (!third) continue;
-        a->q_norm.norm = standard_rms("model.layers.*.self_attn.q_norm.weight", b->final_norm.eps);
-        a->k_norm.norm = standard_rms("model.layers.*.self_attn.k_norm.weight", b->final_norm.eps);
+        if (third)
+            standard_head_norms(a, SPAN_HEAD, b->final_norm.eps);
+        else
+            a->q.bias = a->k.bias = a->v.bias = true;
     }
     return read_windows(c, b) && config_ok(c);
 }
 
-const Family family_qwen = {"qwen", model_types, irrelevant_keys, skipped_tensors, qwen_blueprint, NULL};
+const Family family_qwen = {"qwen", model_types, irrelevant_keys, standard_skipped_tensors, qwen_blueprint, NULL};
