@@ -224,6 +224,24 @@ const JsonValue *config_array(const Config *c, const char *key, int n) {
     return NULL;
 }
 
+double config_number_at(const Config *c, const char *key, int n, int i) {
+    const JsonValue *list = config_array(c, key, n), *v = list ? json_item(list, (uint32_t)i) : NULL;
+    double d;
+    if (v && json_number(v, &d) && isfinite(d)) return d;
+    if (list)
+        fail_value(c, key, list, "a list of numbers");
+    else
+        fail_absent(c, key);
+    return 1;
+}
+
+int config_size_at(const Config *c, const char *key, int n, int i) {
+    double d = config_number_at(c, key, n, i);
+    if (d >= 1 && d <= CONFIG_MAX_SIZE && d == floor(d)) return (int)d;
+    config_fail(c, "\"%s%s\" item %d is %g, expected a whole number from 1 to 268435456", c->path, key, i, d);
+    return 1;
+}
+
 Config config_section(const Config *c, const char *key) {
     Config section = {c->record, json_get_set(c->object, key), ""};
     snprintf(section.path, sizeof section.path, "%.20s%.40s.", c->path, key);

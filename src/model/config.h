@@ -58,6 +58,9 @@ bool config_bool_or(const Config *c, const char *key, bool fallback);
 const char *config_string_or(const Config *c, const char *key, const char *fallback);
 /* An array with n items, as a whole; NULL when absent. n < 0: any number. */
 const JsonValue *config_array(const Config *c, const char *key, int n);
+/* Item i of a list of n of them, one for each layer. Mistakes as above. */
+int config_size_at(const Config *c, const char *key, int n, int i);
+double config_number_at(const Config *c, const char *key, int n, int i);
 /* A section, whose own keys must then be read one by one. A value that is no object is a mistake. */
 Config config_section(const Config *c, const char *key);
 /* Records the key and all within it as read: another reader looks after it. NULL when absent. */
