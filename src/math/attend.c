@@ -107,12 +107,61 @@ typedef struct AttendContext {
 
 typedef struct Query {
     const AttendRow *row;
+    const AttendKeys *keys; /* NULL: all of row->first .. row->position; else the same list for all queries of a task */
     int head;
     float *scores; /* scores[p - base] */
     float *block;  /* [v_dim] sum of one block */
     float *out;    /* [v_dim] */
     float max, denominator;
 } Query;
+
+static int clamp(int x, int low, int high) {
+    return x < low ? low : x > high ? high : x;
+}
+
+/* ---- which positions a query sees ---- */
+
+/* The index of the first listed position at or after p. */
+static int keys_from(const AttendKeys *keys, int p) {
+    int low = 0, high = keys->n;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (keys->positions[middle] < p)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The span of what a query sees inside [start, end): first == last when that is nothing. */
+typedef struct Span {
+    int first, last;
+} Span;
+
+static Span visible_span(const Query *q, int start, int end) {
+    if (!q->keys) return (Span){clamp(q->row->first, start, end), clamp(q->row->position + 1, start, end)};
+    int from = keys_from(q->keys, start), to = keys_from(q->keys, end);
+    return from < to ? (Span){q->keys->positions[from], q->keys->positions[to - 1] + 1} : (Span){start, start};
+}
+
+/* Minus infinity where a position is not listed: its weight is an exact zero. scores[i] is position first + i. */
+static void hide_unlisted(float *scores, int first, int n, const AttendKeys *keys) {
+    int at = 0;
+    for (int i = 0; i < keys->n; i++) {
+        int next = keys->positions[i] - first;
+        while (at < next) scores[at++] = -INFINITY;
+        at = next + 1;
+    }
+    while (at < n) scores[at++] = -INFINITY;
+}
+
+static void cap_scores(float *scores, int n, float cap) {
+    ElementJob job = {.kind = ELEMENT_SOFTCAP, .x = scores, .number = cap, .y = scores, .n = n};
+    if (cap != 0) kernels()->elements(&job);
+}
+
+/* ---- scores ---- */
 
 /* Scores of all queries against every visible key; base is a page start at or before the first visible position. */
 static void fill_scores(const AttendContext *c, const KvView *view, int kv_head, Query *queries, int n, int base,
@@ -121,8 +170,11 @@ static void fill_scores(const AttendContext *c, const KvView *view, int kv_head,
     const float *q[MAX_QUERIES];
     float *out[MAX_QUERIES];
     for (int page = base / KV_PAGE; page * KV_PAGE < end; page++) {
+        int start = page * KV_PAGE, stop = end - start < KV_PAGE ? end : start + KV_PAGE;
+        Span seen = {first > start ? first : start, stop};
+        if (queries[0].keys) seen = visible_span(&queries[0], start, stop);
+        if (seen.first == seen.last) continue;
         HeadPage h = head_page(view, page, kv_head);
-        int start = page * KV_PAGE, last = end - start < KV_PAGE ? end - start : KV_PAGE;
         for (int i = 0; i < n; i++) {
             q[i] = queries[i].row->q + (size_t)queries[i].head * (size_t)s->k_dim;
             out[i] = queries[i].scores + (start - base);
@@ -131,8 +183,8 @@ static void fill_scores(const AttendContext *c, const KvView *view, int kv_head,
                         .keys = h.keys,
                         .key_scale = h.key_scale,
                         .k_dim = s->k_dim,
-                        .first_tile = first > start ? (first - start) / KV_TILE : 0,
-                        .end_tile = (last + KV_TILE - 1) / KV_TILE,
+                        .first_tile = (seen.first - start) / KV_TILE,
+                        .end_tile = (seen.last - start + KV_TILE - 1) / KV_TILE,
                         .q = q,
                         .out = out,
                         .n_queries = n,
@@ -165,14 +217,24 @@ static void add_values(const KvView *view, int kv_head, Query *queries, int from
     kernels()->values(&job);
 }
 
-static int clamp(int x, int low, int high) {
-    return x < low ? low : x > high ? high : x;
+/* Listed positions of one page, run by run: all queries have the same list. */
+static void listed_values(const KvView *view, int kv_head, Query *queries, int n, int base, int start, int end) {
+    const AttendKeys *keys = queries[0].keys;
+    int to = keys_from(keys, end);
+    for (int i = keys_from(keys, start), run; i < to; i = run) {
+        for (run = i + 1; run < to && keys->positions[run] == keys->positions[run - 1] + 1;) run++;
+        add_values(view, kv_head, queries, 0, n, base, keys->positions[i], keys->positions[run - 1] + 1);
+    }
 }
 
 /* One page's part of a block. Positions that all queries see are done together; those at the edges query by query,
  * before and after: so each query still meets its positions in ascending order. */
 static void page_values(const KvView *view, int kv_head, Query *queries, int n, int base, int start, int end) {
     int low = start, high = end;
+    if (queries[0].keys) {
+        listed_values(view, kv_head, queries, n, base, start, end);
+        return;
+    }
     for (int i = 0; i < n; i++) {
         low = clamp(queries[i].row->first, low, end);
         high = clamp(queries[i].row->position + 1, start, high);
@@ -195,15 +257,17 @@ static void add_block(const KvView *view, int kv_head, Query *queries, int n, in
     for (int i = 0; i < n; i++) {
         Query *q = &queries[i];
         memset(q->block, 0, (size_t)v_dim * sizeof *q->block);
-        int first = clamp(q->row->first, start, end), last = clamp(q->row->position + 1, start, end);
-        if (first < last)
-            q->denominator += kernels()->exp_block(q->scores + (start - base), q->max, first - start, last - start);
+        Span seen = visible_span(q, start, end);
+        if (seen.first < seen.last)
+            q->denominator +=
+                kernels()->exp_block(q->scores + (start - base), q->max, seen.first - start, seen.last - start);
     }
     for (int p = start; p < end; p += KV_PAGE)
         page_values(view, kv_head, queries, n, base, p, end - p < KV_PAGE ? end : p + KV_PAGE);
     for (int i = 0; i < n; i++) {
         Query *q = &queries[i];
-        if (q->row->first < end && q->row->position >= start) kernels()->add(q->out, q->block, q->out, v_dim);
+        Span seen = visible_span(q, start, end);
+        if (seen.first < seen.last) kernels()->add(q->out, q->block, q->out, v_dim);
     }
 }
 
@@ -218,8 +282,11 @@ static void attend_queries(const AttendContext *c, const KvView *view, int kv_he
     fill_scores(c, view, kv_head, queries, n, base, first, end);
     for (int i = 0; i < n; i++) {
         Query *q = &queries[i];
-        const float *visible = q->scores + (q->row->first - base);
-        q->max = kernels()->maximum(visible, q->row->position + 1 - q->row->first, visible[0]);
+        float *visible = q->scores + (q->row->first - base);
+        int n_visible = q->row->position + 1 - q->row->first;
+        cap_scores(visible, n_visible, c->args->softcap);
+        if (q->keys) hide_unlisted(visible, q->row->first, n_visible, q->keys);
+        q->max = kernels()->maximum(visible, n_visible, visible[0]);
         if (c->args->sinks && c->args->sinks[q->head] > q->max) q->max = c->args->sinks[q->head];
         memset(q->out, 0, (size_t)v_dim * sizeof *q->out);
     }
@@ -235,7 +302,7 @@ static void attend_queries(const AttendContext *c, const KvView *view, int kv_he
             float sink[1] = {c->args->sinks[q->head]};
             total += kernels()->exp_sum(sink, q->max, NULL, 1);
         }
-        for (int d = 0; d < v_dim; d++) q->out[d] /= total;
+        for (int d = 0; d < v_dim && total != 0; d++) q->out[d] /= total; /* a list may be empty */
     }
 }
 
@@ -247,16 +314,23 @@ static void attend_task(void *context, int task, int thread) {
     int n = 0, first = c->rows[t->first_row].first, end = c->rows[t->end_row - 1].position + 1;
     int kv_head = t->first_head / (c->args->n_heads / view->shape.heads);
     for (int r = t->first_row; r < t->end_row; r++)
-        for (int h = t->first_head; h < t->end_head; h++)
-            queries[n++] =
-                (Query){.row = &c->rows[r], .head = h, .out = c->rows[r].out + (size_t)h * (size_t)view->shape.v_dim};
+        for (int h = t->first_head; h < t->end_head; h++) {
+            const AttendRow *row = &c->rows[r];
+            queries[n++] = (Query){.row = row,
+                                   .keys = row->keys && row->keys_per_head ? &row->keys[h] : row->keys,
+                                   .head = h,
+                                   .out = row->out + (size_t)h * (size_t)view->shape.v_dim};
+        }
     attend_queries(c, view, kv_head, first, end, queries, n, c->scratch + (size_t)thread * c->scratch_floats);
 }
 
-/* Rows [first, end) of one sequence that one task takes: as many as MAX_QUERIES and the score budget allow. */
+/* Rows [first, end) of one sequence that one task takes: as many as MAX_QUERIES and the score budget allow; one where
+ * the positions are listed. */
 static int rows_end(const AttendRow *rows, int n_rows, int first, int heads) {
     int end = first + 1;
-    while (end < n_rows && rows[end].view == rows[first].view && (end + 1 - first) * heads <= MAX_QUERIES) {
+    if (rows[first].keys) return end;
+    while (end < n_rows && rows[end].view == rows[first].view && !rows[end].keys &&
+           (end + 1 - first) * heads <= MAX_QUERIES) {
         int64_t keys = rows[end].position + KV_PAGE - rows[first].first;
         if (keys * (end + 1 - first) * heads > SCORE_BUDGET) break;
         end++;
@@ -277,9 +351,10 @@ static int plan(const AttendArgs *args, const AttendRow *rows, int n_rows, int h
     for (int first = 0, end; first < n_rows; first = end) {
         end = rows_end(rows, n_rows, first, heads);
         int group = args->n_heads / rows[first].view->shape.heads;
+        int step = rows[first].keys && rows[first].keys_per_head ? 1 : heads;
         for (int kv = 0; kv < args->n_heads; kv += group)
-            for (int h = kv; h < kv + group; h += heads) {
-                int last = h + heads < kv + group ? h + heads : kv + group;
+            for (int h = kv; h < kv + group; h += step) {
+                int last = h + step < kv + group ? h + step : kv + group;
                 if (tasks) tasks[n] = (Task){first, end, h, last};
                 n++;
             }

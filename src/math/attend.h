@@ -38,6 +38,12 @@ typedef struct KvView {
  * finite (what was written is then unspecified). */
 bool kv_write(const KvView *view, int position, const float *k, const float *v);
 
+/* Some of a row's positions, ascending. */
+typedef struct AttendKeys {
+    const int *positions;
+    int n;
+} AttendKeys;
+
 /* One query row: q [n_heads][k_dim] against the keys of `view` at positions first .. position, out [n_heads][v_dim]. */
 typedef struct AttendRow {
     const KvView
@@ -45,11 +51,16 @@ typedef struct AttendRow {
     int first, position; /* both ascend from row to row of one sequence */
     const float *q;
     float *out;
+    /* NULL, or the positions among first .. position that are visible (sparse indexers, block-sparse patterns): one
+     * list, or one for each query head. The others contribute nothing, and blocks stay those of absolute positions. */
+    const AttendKeys *keys;
+    bool keys_per_head;
 } AttendRow;
 
 typedef struct AttendArgs {
     int n_heads;        /* query heads; a multiple of the view's heads: head h uses kv head h / (n_heads / heads) */
     float scale;        /* applied to the finished dot product */
+    float softcap;      /* 0: none; else score = softcap * tanh(score / softcap), after the scale */
     const float *sinks; /* NULL or [n_heads]: one more logit in maximum and denominator, without a value */
 } AttendArgs;
 
