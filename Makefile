@@ -61,11 +61,6 @@ $(BUILD)/%.o: src/%.c $(BUILD)/flags.list | $(SYSROOT_READY)
 	@mkdir -p $(@D)
 	$(call say,CC $<)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
-# Unrolled vector kernels under address and undefined checks: a minute each at -O1, seconds at -O0.
-ifneq ($(findstring address,$(SAN)),)
-$(BUILD)/math/kernels_avx512.o $(BUILD)/math/kernels_avx512_base.o $(BUILD)/math/kernels_avx2.o: private CFLAGS = -O0 -g
-endif
-
 # The table of model families is the list of files in their folder: a new family needs no other edit.
 FAMILIES := $(basename $(notdir $(sort $(wildcard src/model/families/*.c))))
 
