@@ -19,6 +19,11 @@ bool chat_init(Chat *c, const Loaded *loaded, const Args *args, Error *err) {
         }
     }
     if (!chat_set_system(&chat, args_text(args, FLAG_SYSTEM), err)) goto fail;
+    if (!message_forms(args, loaded->chat_template, &chat.how, err)) goto fail;
+    chat.how.calls = NULL;
+    if (!message_kept_ids(loaded->tokenizer, &chat.how, &chat.kept, err)) goto fail;
+    chat.flags.request.kept_ids = chat.kept.ids;
+    chat.flags.request.n_kept_ids = (int)chat.kept.n;
     *c = chat;
     return true;
 fail:
@@ -26,8 +31,13 @@ fail:
     return false;
 }
 
+static void turn_clear(ChatTurn *t) {
+    mem_free(t->text);
+    mem_free(t->reasoning);
+}
+
 static void turns_cut(Chat *c, size_t n) {
-    while (c->n_turns > n) mem_free(c->turns[--c->n_turns].text);
+    while (c->n_turns > n) turn_clear(&c->turns[--c->n_turns]);
 }
 
 void chat_clear(Chat *c) {
@@ -35,6 +45,7 @@ void chat_clear(Chat *c) {
     mem_free(c->turns);
     mem_free(c->system);
     json_free(c->more);
+    id_list_clear(&c->kept);
     prefix_clear(&c->prefix);
     setup_request_clear(&c->flags);
     *c = (Chat){0};
@@ -62,13 +73,17 @@ static bool turn_push(Chat *c, const char *role, const char *text, size_t n, Err
     }
     char *copy = mem_string(text, n);
     if (!copy) return error_memory(err, "the conversation");
-    c->turns[c->n_turns++] = (ChatTurn){role, copy, n};
+    c->turns[c->n_turns++] = (ChatTurn){.role = role, .text = copy, .length = n};
     return true;
 }
 
-static void write_message(Buffer *out, const char *role, const char *text, size_t n) {
-    buffer_printf(out, "%s{\"role\": \"%s\", \"content\": ", out->length > 1 ? ", " : "", role);
-    json_write_string(out, text, n, false);
+static void write_message(Buffer *out, const ChatTurn *t) {
+    buffer_printf(out, "%s{\"role\": \"%s\", \"content\": ", out->length > 1 ? ", " : "", t->role);
+    json_write_string(out, t->text, t->length, false);
+    if (t->n_reasoning > 0) {
+        buffer_text(out, ", \"reasoning_content\": ");
+        json_write_string(out, t->reasoning, t->n_reasoning, false);
+    }
     buffer_byte(out, '}');
 }
 
@@ -76,9 +91,9 @@ static JsonDoc *chat_variables(const Chat *c, Error *err) {
     Buffer text = {0};
     JsonDoc *messages = NULL, *variables = NULL;
     buffer_byte(&text, '[');
-    if (c->system) write_message(&text, "system", c->system, strlen(c->system));
-    for (size_t i = 0; i < c->n_turns; i++)
-        write_message(&text, c->turns[i].role, c->turns[i].text, c->turns[i].length);
+    ChatTurn system = {.role = "system", .text = c->system, .length = c->system ? strlen(c->system) : 0};
+    if (c->system) write_message(&text, &system);
+    for (size_t i = 0; i < c->n_turns; i++) write_message(&text, &c->turns[i]);
     buffer_byte(&text, ']');
     if (text.failed)
         error_memory(err, "the messages");
@@ -94,28 +109,78 @@ static JsonDoc *chat_variables(const Chat *c, Error *err) {
     return variables;
 }
 
+/* An answer on its way: the engine's text goes through `reply`, which tells the person and fills `message`. */
+typedef struct Answer {
+    Reply *reply;
+    Message message;
+    ChatSink *sink;
+    void *context;
+    bool stopped;
+    Error error;
+    bool failed;
+} Answer;
+
+static bool answer_part(void *context, const ReplyEvent *e, Error *err) {
+    Answer *a = context;
+    if (!message_take(&a->message, e, err)) return false;
+    if (!a->sink(a->context, e->part == REPLY_REASONING, e->text, e->length)) a->stopped = true;
+    return true;
+}
+
+static bool answer_text(void *context, const char *text, size_t n) {
+    Answer *a = context;
+    if (!a->failed && !reply_push(a->reply, text, n, &a->error)) a->failed = true;
+    return !a->failed && !a->stopped && a->sink(a->context, false, "", 0);
+}
+
+static bool answer_begin(Answer *a, const ReplyOptions *how, Error *err) {
+    return (a->reply = reply_new(how, answer_part, a, err)) != NULL;
+}
+
+/* The rest of the answer, and the turn that it is. */
+static bool answer_end(Chat *c, Answer *a, Error *err) {
+    if (a->failed) return error_set(err, "%s", a->error.text);
+    if (!reply_finish(a->reply, err)) return false;
+    const Buffer *text = &a->message.text, *reasoning = &a->message.reasoning;
+    char *thought = mem_string(buffer_string(reasoning), reasoning->length);
+    if (!thought) return error_memory(err, "the conversation");
+    if (!turn_push(c, "assistant", buffer_string(text), text->length, err)) {
+        mem_free(thought);
+        return false;
+    }
+    ChatTurn *turn = &c->turns[c->n_turns - 1];
+    turn->reasoning = thought;
+    turn->n_reasoning = reasoning->length;
+    return true;
+}
+
 /* The last turn is a question: answers it and adds the answer. */
-static bool chat_answer(Chat *c, GenerateSink *sink, void *context, Generation *out, Error *err) {
+static bool chat_answer(Chat *c, ChatSink *sink, void *context, Generation *out, Error *err) {
     IdList ids = {0};
+    ReplyOptions how = c->how;
+    Answer a = {.sink = sink, .context = context};
     JsonDoc *variables = chat_variables(c, err);
-    bool ok = variables && setup_chat_ids(c->loaded, json_root(variables), &ids, err);
+    bool ok =
+        variables && setup_chat_ids(c->loaded, json_root(variables), &how, &ids, err) && answer_begin(&a, &how, err);
     if (ok) {
         Request request = c->flags.request;
         request.prompt = ids.ids;
         request.n_prompt = (int)ids.n;
         request.sampling.choice = c->choice;
-        ok = generate(c->loaded->model, c->loaded->tokenizer, &c->prefix, &request, sink, context, out, err);
+        ok = generate(c->loaded->model, c->loaded->tokenizer, &c->prefix, &request, answer_text, &a, out, err);
     }
-    if (ok && !turn_push(c, "assistant", buffer_string(&out->text), out->text.length, err)) {
+    if (ok && !answer_end(c, &a, err)) {
         generation_clear(out);
         ok = false;
     }
+    reply_free(a.reply);
+    message_clear(&a.message);
     json_free(variables);
     id_list_clear(&ids);
     return ok;
 }
 
-bool chat_ask(Chat *c, const char *text, size_t n, GenerateSink *sink, void *context, Generation *out, Error *err) {
+bool chat_ask(Chat *c, const char *text, size_t n, ChatSink *sink, void *context, Generation *out, Error *err) {
     size_t before = c->n_turns;
     uint32_t choice = c->choice;
     if (!turn_push(c, "user", text, n, err)) return false;
@@ -126,12 +191,12 @@ bool chat_ask(Chat *c, const char *text, size_t n, GenerateSink *sink, void *con
     return false;
 }
 
-bool chat_ask_again(Chat *c, GenerateSink *sink, void *context, Generation *out, Error *err) {
+bool chat_ask_again(Chat *c, ChatSink *sink, void *context, Generation *out, Error *err) {
     if (c->n_turns == 0) return error_set(err, "there is no answer to write again");
     ChatTurn dropped = c->turns[--c->n_turns]; /* kept at hand until the new answer is there */
     c->choice++;
     if (chat_answer(c, sink, context, out, err)) {
-        mem_free(dropped.text);
+        turn_clear(&dropped);
         return true;
     }
     c->choice--;

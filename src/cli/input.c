@@ -59,6 +59,18 @@ bool input_json(const char *path, JsonDoc **out, Error *err) {
     return ok;
 }
 
+bool input_array(const char *flag, const char *path, JsonDoc **out, Error *err) {
+    JsonDoc *doc = NULL;
+    if (!path) return true;
+    if (!input_json(path, &doc, err)) return false;
+    if (json_root(doc)->type != JSON_ARRAY) {
+        json_free(doc);
+        return error_set(err, "%s %s: it must hold a JSON array", flag, path);
+    }
+    *out = doc;
+    return true;
+}
+
 static bool is_space(char c) {
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }

@@ -11,6 +11,8 @@ bool input_file(const char *path, Buffer *out, Error *err);
 /* The same, and it must be UTF-8: the error gives the first offending byte. */
 bool input_text(const char *path, Buffer *out, Error *err);
 bool input_json(const char *path, JsonDoc **out, Error *err);
+/* The array in the file that a flag names; *out stays as it is where the flag is not given (path NULL). */
+bool input_array(const char *flag, const char *path, JsonDoc **out, Error *err);
 
 /* "1,2,3", also with spaces, newlines and brackets. `what` starts the error. */
 bool input_ids(const char *what, const char *text, IdList *out, Error *err);

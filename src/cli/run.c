@@ -29,11 +29,26 @@ static bool write_terminal(const char *text, size_t n) {
     return ok;
 }
 
-static bool stream_text(void *context, const char *text, size_t n) {
-    (void)context;
+/* What stands on the terminal of an answer. */
+typedef struct Shown {
+    bool reasoning, any;
+    char last;
+} Shown;
+
+/* Reasoning is dim on a terminal, and nowhere else to be seen: a pipe gets the answer. */
+static bool stream_text(void *context, bool reasoning, const char *text, size_t n) {
+    Shown *s = context;
+    bool terminal = isatty(STDOUT_FILENO);
     if (interrupt_noted()) return false;
-    if (n == 0) return true;
-    return isatty(STDOUT_FILENO) ? write_terminal(text, n) : output_write(text, n);
+    if (n == 0 || (reasoning && !terminal)) return true;
+    if (reasoning != s->reasoning) {
+        if (s->any) output_text("\n\n");
+        output_text(style(STDOUT_FILENO, reasoning ? STYLE_DIM : STYLE_OFF));
+    }
+    s->reasoning = reasoning;
+    s->any = true;
+    s->last = text[n - 1];
+    return terminal ? write_terminal(text, n) : output_write(text, n);
 }
 
 /* The line after an answer. */
@@ -55,8 +70,9 @@ static void report_speed(const Chat *c, const Generation *g) {
     report_verbose(c->loaded, c->args, hash, g->decode_steps, g->decode_seconds);
 }
 
-static void end_answer(const Chat *c, Generation *g) {
-    if (g->text.length == 0 || g->text.data[g->text.length - 1] != '\n') output_byte('\n');
+static void end_answer(const Chat *c, const Shown *s, Generation *g) {
+    if (s->reasoning) output_text(style(STDOUT_FILENO, STYLE_OFF));
+    if (s->last != '\n') output_byte('\n');
     report_speed(c, g);
     generation_clear(g);
 }
@@ -65,9 +81,10 @@ static void end_answer(const Chat *c, Generation *g) {
 static int answer_once(Chat *c, const char *text, size_t n) {
     Error err;
     Generation g;
+    Shown shown = {0};
     interrupt_catch(true);
-    if (!chat_ask(c, text, n, stream_text, NULL, &g, &err)) return complain(&err);
-    end_answer(c, &g);
+    if (!chat_ask(c, text, n, stream_text, &shown, &g, &err)) return complain(&err);
+    end_answer(c, &shown, &g);
     return interrupt_noted() ? EXIT_INTERRUPTED : 0;
 }
 
@@ -95,11 +112,13 @@ static int answer_stdin(Chat *c) {
 static void converse(Chat *c, const char *text, size_t n, bool again) {
     Error err;
     Generation g;
+    Shown shown = {0};
     interrupt_forget();
     bool ok =
-        again ? chat_ask_again(c, stream_text, NULL, &g, &err) : chat_ask(c, text, n, stream_text, NULL, &g, &err);
+        again ? chat_ask_again(c, stream_text, &shown, &g, &err) : chat_ask(c, text, n, stream_text, &shown, &g, &err);
+    if (shown.reasoning && !ok) output_text(style(STDOUT_FILENO, STYLE_OFF));
     if (ok)
-        end_answer(c, &g);
+        end_answer(c, &shown, &g);
     else
         complain(&err);
     interrupt_forget();

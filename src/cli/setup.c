@@ -142,18 +142,6 @@ JsonDoc *setup_variables(const TemplateInput *in, Error *err) {
     return doc;
 }
 
-static bool read_array(const char *flag, const char *path, JsonDoc **out, Error *err) {
-    JsonDoc *doc = NULL;
-    if (!path) return true;
-    if (!input_json(path, &doc, err)) return false;
-    if (json_root(doc)->type != JSON_ARRAY) {
-        json_free(doc);
-        return error_set(err, "%s %s: it must hold a JSON array", flag, path);
-    }
-    *out = doc;
-    return true;
-}
-
 static bool read_kwargs(const char *text, JsonDoc **out, Error *err) {
     JsonDoc *doc;
     if (!text) return true;
@@ -168,8 +156,8 @@ static bool read_kwargs(const char *text, JsonDoc **out, Error *err) {
 
 JsonDoc *setup_variables_flags(const Args *args, Error *err) {
     JsonDoc *messages = NULL, *tools = NULL, *more = NULL, *variables = NULL;
-    if (read_array("--messages", args_text(args, FLAG_MESSAGES), &messages, err) &&
-        read_array("--tools", args_text(args, FLAG_TOOLS), &tools, err) &&
+    if (input_array("--messages", args_text(args, FLAG_MESSAGES), &messages, err) &&
+        input_array("--tools", args_text(args, FLAG_TOOLS), &tools, err) &&
         read_kwargs(args_text(args, FLAG_KWARGS), &more, err)) {
         TemplateInput in = {.messages = messages ? json_root(messages) : NULL,
                             .tools = tools ? json_root(tools) : NULL,
@@ -183,11 +171,12 @@ JsonDoc *setup_variables_flags(const Args *args, Error *err) {
     return variables;
 }
 
-bool setup_chat_ids(const Loaded *loaded, const JsonValue *variables, IdList *out, Error *err) {
+bool setup_chat_ids(const Loaded *loaded, const JsonValue *variables, ReplyOptions *reply, IdList *out, Error *err) {
     Buffer text = {0};
     bool ok = template_render(loaded->chat_template, variables, &text, err);
     if (ok && text.failed) ok = error_memory(err, "the prompt");
     ok = ok && tokenizer_encode(loaded->tokenizer, buffer_string(&text), text.length, 0, out, err);
+    if (reply) reply->reasoning_is_open = reasoning_is_open(reply->reasoning, buffer_string(&text), text.length);
     buffer_clear(&text);
     return ok;
 }

@@ -5,6 +5,7 @@
 #include "cli/flags.h"
 #include "engine/generate.h"
 #include "engine/load.h"
+#include "text/reply.h"
 
 /* Opens MODEL, the first argument, with the common flags. */
 bool setup_load(const Args *args, LoadNeed tokenizer, LoadNeed chat_template, Loaded *out, Error *err);
@@ -29,8 +30,9 @@ typedef struct TemplateInput {
 JsonDoc *setup_variables(const TemplateInput *in, Error *err);
 /* The same from the flags --messages, --tools, --kwargs and --no-generation-prompt. */
 JsonDoc *setup_variables_flags(const Args *args, Error *err);
-/* Renders, and tokenizes without added special tokens. */
-bool setup_chat_ids(const Loaded *loaded, const JsonValue *variables, IdList *out, Error *err);
+/* Renders, and tokenizes without added special tokens. Of `reply` (NULL: of no interest) sets whether the prompt opened
+ * a block of its reasoning. */
+bool setup_chat_ids(const Loaded *loaded, const JsonValue *variables, ReplyOptions *reply, IdList *out, Error *err);
 
 /* What --verbose ends with: checkpoint, settings, hash of the last logits, GB/s of weights read by the steps (one token
  * each in an answer). */

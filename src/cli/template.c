@@ -1,16 +1,21 @@
 /* lockstep template: needs only the template and tokenizer_config.json of the folder. */
 #include "cli/commands.h"
 #include "cli/input.h"
+#include "cli/message.h"
 #include "cli/output.h"
 #include "cli/setup.h"
 #include "file/store.h"
 
+static void output_line(Buffer *line) {
+    buffer_byte(line, '\n');
+    output_buffer(line);
+    buffer_clear(line);
+}
+
 static void write_string_line(const Buffer *text) {
     Buffer out = {0};
     json_write_string(&out, buffer_string(text), text->length, false);
-    buffer_byte(&out, '\n');
-    output_buffer(&out);
-    buffer_clear(&out);
+    output_line(&out);
 }
 
 /* The line's object holds the variables; what apply_chat_template passes besides is there too, unless the line says
@@ -41,6 +46,51 @@ static bool template_line(void *context, const char *text, size_t n, Error *err)
     return !failed || error_memory(err, "the text");
 }
 
+/* ---- --replies ---- */
+
+typedef struct Replies {
+    const ReplyOptions *forms;
+    const JsonValue *tools; /* --tools; a line's own go first */
+} Replies;
+
+static bool read_reply(const Replies *r, const JsonValue *line, Message *out, Error *err) {
+    const JsonValue *reply = json_get(line, "reply"), *prompt = json_get(line, "prompt");
+    const JsonValue *tools = json_get_set(line, "tools");
+    if (!json_string(reply)) return error_set(err, "the line has no \"reply\" that is a text");
+    ReplyOptions how = *r->forms;
+    how.tools = tools ? tools : r->tools;
+    how.reasoning_is_open = json_string(prompt) && reasoning_is_open(how.reasoning, prompt->text, prompt->length);
+    return message_read(&how, reply->text, reply->length, out, err);
+}
+
+static bool reply_line(void *context, const char *text, size_t n, Error *err) {
+    Error line_error;
+    Buffer out = {0};
+    Message m = {0};
+    JsonDoc *line = json_parse(text, n, 0, &line_error);
+    if (line && read_reply(context, json_root(line), &m, &line_error)) {
+        message_write(&m, &out);
+        output_line(&out);
+    } else {
+        output_error_line(&line_error);
+    }
+    bool failed = out.failed;
+    json_free(line);
+    message_clear(&m);
+    return !failed || error_memory(err, "the message");
+}
+
+static bool template_replies(const Args *args, const ChatTemplate *t, Error *err) {
+    ReplyOptions forms;
+    JsonDoc *tools = NULL;
+    if (!message_forms(args, t, &forms, err) || !input_array("--tools", args_text(args, FLAG_TOOLS), &tools, err))
+        return false;
+    Replies r = {&forms, tools ? json_root(tools) : NULL};
+    bool ok = input_lines(args_text(args, FLAG_REPLIES), reply_line, &r, err);
+    json_free(tools);
+    return ok;
+}
+
 static bool template_messages(const Args *args, const ChatTemplate *t, Error *err) {
     Buffer out = {0};
     JsonDoc *variables = setup_variables_flags(args, err);
@@ -59,10 +109,13 @@ int command_template(const Args *args) {
     Buffer folder = {0};
     ChatTemplate *t = NULL;
     const char *lines = args_text(args, FLAG_JSONL);
-    if ((lines != NULL) + args_has(args, FLAG_MESSAGES) != 1)
-        return wrong_usage(args->command, "give one of --messages and --jsonl");
+    bool replies = args_has(args, FLAG_REPLIES);
+    if ((lines != NULL) + args_has(args, FLAG_MESSAGES) + replies != 1)
+        return wrong_usage(args->command, "give one of --messages, --jsonl and --replies");
     bool ok = store_resolve(args->positional[0], &folder, &err) && (t = template_load(folder.data, &err)) &&
-              (lines ? input_lines(lines, template_line, t, &err) : template_messages(args, t, &err));
+              (lines     ? input_lines(lines, template_line, t, &err)
+               : replies ? template_replies(args, t, &err)
+                         : template_messages(args, t, &err));
     template_free(t);
     buffer_clear(&folder);
     return ok ? 0 : complain(&err);

@@ -41,6 +41,8 @@ typedef struct Request {
     int n_end_ids;
     const StopText *stops; /* texts that end the answer and are not part of it */
     int n_stops;
+    const int32_t *kept_ids; /* special tokens that the answer's text shows: the marks of tool calls and reasoning */
+    int n_kept_ids;
 } Request;
 
 typedef enum FinishReason { FINISH_NONE, FINISH_STOP, FINISH_LENGTH, FINISH_CANCELLED, FINISH_FAILED } FinishReason;

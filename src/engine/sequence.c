@@ -61,6 +61,7 @@ Sequence *sequence_new(const Request *request, const Model *model, const Tokeniz
     if (tokenizer && (!(s->detok = detok_new(tokenizer, true, err)) ||
                       !(s->stop = stop_new(request->stops, (size_t)request->n_stops, err))))
         goto fail;
+    if (s->detok) detok_keep(s->detok, request->kept_ids, (size_t)request->n_kept_ids);
     if (!prefix_fit(prefix, model_state_shape(model), model_side(model, request->n_prompt), request->prompt,
                     request->n_prompt, err))
         goto fail;

@@ -6,6 +6,8 @@
 struct Detok {
     const Tokenizer *tokenizer;
     bool skip_special;
+    const int32_t *kept;
+    size_t n_kept;
     DecodeState state;
 };
 
@@ -59,8 +61,19 @@ void detok_free(Detok *d) {
     mem_free(d);
 }
 
+void detok_keep(Detok *d, const int32_t *ids, size_t n) {
+    d->kept = ids;
+    d->n_kept = n;
+}
+
+static bool is_kept(const Detok *d, int32_t id) {
+    for (size_t i = 0; i < d->n_kept; i++)
+        if (d->kept[i] == id) return true;
+    return false;
+}
+
 bool detok_push(Detok *d, int32_t id, Buffer *out, Error *err) {
-    return push(d->tokenizer, &d->state, id, d->skip_special, out, err);
+    return push(d->tokenizer, &d->state, id, d->skip_special && !is_kept(d, id), out, err);
 }
 
 bool detok_finish(Detok *d, Buffer *out, Error *err) {

@@ -50,6 +50,8 @@ bool tokenizer_decode(const Tokenizer *t, const int32_t *ids, size_t n, bool ski
 typedef struct Detok Detok;
 Detok *detok_new(const Tokenizer *t, bool skip_special, Error *err); /* t must outlive it */
 void detok_free(Detok *d);
+/* Special tokens that are not skipped all the same: few, and the list must outlive d. */
+void detok_keep(Detok *d, const int32_t *ids, size_t n);
 bool detok_push(Detok *d, int32_t id, Buffer *out, Error *err);
 bool detok_finish(Detok *d, Buffer *out, Error *err);
 

@@ -131,6 +131,24 @@ def test_a_conversation(terminal, tape):
     assert t.status() == 0
 
 
+def test_reasoning_stands_before_the_answer(terminal, tmp_path):
+    """The mark that ends it is never shown; the second turn gives the template both parts, and finds them read already."""
+    template = ("{% for m in messages %}<|{{ m.role }}|>{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}"
+                "{{ m.content }}{{ '<|end|>' if m.role == 'assistant' else '\\n' }}{% endfor %}"
+                "{% if add_generation_prompt %}<|assistant|><think>{% endif %}")
+    write_tape(tmp_path / "thinker", ["<think>", "hm", " hm", "</think>", "Red", " apple"], template=template)
+    t = terminal("run", tmp_path / "thinker")
+    t.send("hello\r")
+    t.expect(r"hm hm\r\n\r\nRed apple\r\n")
+    first = int(t.expect(r"\[(\d+) tokens read").group(1))
+    t.expect(">>> ")
+    t.send("hi\r")
+    assert int(t.expect(r"\[(\d+) tokens read").group(1)) < first
+    t.expect(">>> ")
+    t.send("/bye\r")
+    assert t.status() == 0
+
+
 def test_slash_commands(terminal, tape):
     t = terminal("run", tape, "--system", "Be brief.")
     for typed, answer in (("/help", "/regenerate"), ("/system", "Be brief."), ("/system Be long.", ">>> "),

@@ -31,7 +31,7 @@ def assert_one_line(result, status, text):
     (["generate", LLAMA, "--ids"], "--ids needs a value"),
     (["tokenize", LLAMA], "give one of --text, --file and --jsonl"),
     (["detokenize", LLAMA], "--ids is missing"),
-    (["template", LLAMA], "give one of --messages and --jsonl"),
+    (["template", LLAMA], "give one of --messages, --jsonl and --replies"),
     (["trace", LLAMA, "--ids", "1"], "-o is missing"),
     (["compare", "a"], "an argument is missing"),
     (["perplexity", LLAMA], "--file is missing"),
