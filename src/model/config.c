@@ -184,16 +184,12 @@ double config_number_or(const Config *c, const char *key, double fallback) {
     return 1;
 }
 
-static bool is_null(const Config *c, const char *key) {
-    return json_get(c->object, key) && !config_has(c, key);
-}
-
 int config_size_unless_null(const Config *c, const char *key, int absent) {
-    return is_null(c, key) ? 0 : config_size_or(c, key, absent);
+    return config_is_null(c, key) ? 0 : config_size_or(c, key, absent);
 }
 
 double config_number_unless_null(const Config *c, const char *key, double absent) {
-    return is_null(c, key) ? 0 : config_number_or(c, key, absent);
+    return config_is_null(c, key) ? 0 : config_number_or(c, key, absent);
 }
 
 bool config_bool_or(const Config *c, const char *key, bool fallback) {

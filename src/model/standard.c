@@ -170,6 +170,22 @@ bool standard_rope(const Config *c, const StandardDefaults *d, Blueprint *b, int
     return true;
 }
 
+bool standard_kind_ropes(const Config *c, Blueprint *b, int dims, double full_theta, double sliding_theta) {
+    Config section = rope_section(c), full = section, sliding = {c->record, NULL, "rope_parameters."};
+    RopeInput in = {.theta = full_theta, .dims = dims, .max_position = b->max_context};
+    if (config_has(c, "rope_parameters")) {
+        if (!config_has(&section, "full_attention") || !config_has(&section, "sliding_attention"))
+            return config_fail(c, "\"%s\" lacks full_attention or sliding_attention; each has settings of its own here",
+                               section.path);
+        full = rope_kind_section(&section, "full_attention");
+        sliding = rope_kind_section(&section, "sliding_attention");
+    }
+    if (!config_ok(c) || !rope_read(&full, &in, &b->ropes[0])) return false;
+    in.theta = sliding_theta;
+    b->context_note = rope_context_note(&b->ropes[0]);
+    return rope_read(&sliding, &in, &b->ropes[1]);
+}
+
 ExpertsSpec standard_experts(ExpertNames names, int width, Activation act) {
     bool block = names == EXPERTS_IN_BLOCK_SPARSE_MOE;
     RowSlice first = {2 * (int64_t)width, 0, width, width}, second = {2 * (int64_t)width, width, width, width};

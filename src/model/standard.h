@@ -36,6 +36,9 @@ void standard_norm_after(LayerSpec *layer);
 void standard_head_norms(AttentionSpec *a, HeadNormSpan span, float eps);
 /* Fills b->ropes[index] from rope_theta and rope_scaling (or rope_parameters) of c. */
 bool standard_rope(const Config *c, const StandardDefaults *d, Blueprint *b, int index, int dims, bool interleaved);
+/* Fills ropes[0] for full layers and ropes[1] for sliding ones. Older configs have one rope_scaling, which is for full
+ * layers alone; newer ones have a section per kind in rope_parameters. Thetas: where no section has its own. */
+bool standard_kind_ropes(const Config *c, Blueprint *b, int dims, double full_theta, double sliding_theta);
 /* The count of layers: num_hidden_layers, n_layers, num_layers, n_layer. */
 int standard_layer_count(const Config *c);
 TieRule standard_tie(const Config *c, TieRule when_absent);

@@ -124,20 +124,9 @@ static bool read_layers(const Config *c, const AttentionSpec *a, const MlpSpec *
     return true;
 }
 
-/* Older configs have one rope_scaling, for the full layers, and rope_local_base_freq; newer ones a section per kind. */
 static bool read_third_ropes(const Config *c, int head_dim, Blueprint *b) {
-    const Config section = rope_section(c), none = {c->record, NULL, "rope_parameters."};
-    bool each = config_has(c, "rope_parameters");
-    if (each && !config_has(&section, "full_attention"))
-        return config_fail(c, "\"%s\" has no \"full_attention\": Gemma 3 has settings of each kind of layer",
-                           section.path);
-    Config full = rope_kind_section(&section, "full_attention");
-    Config sliding = each ? rope_kind_section(&section, "sliding_attention") : none;
-    RopeInput in = {.theta = config_number_or(c, "rope_theta", 1e6), .dims = head_dim, .max_position = b->max_context};
-    if (!config_ok(c) || !rope_read(&full, &in, &b->ropes[0])) return false;
-    in.theta = config_number_or(c, "rope_local_base_freq", 10000);
-    b->context_note = rope_context_note(&b->ropes[0]);
-    return config_ok(c) && rope_read(&sliding, &in, &b->ropes[1]);
+    double theta = config_number_or(c, "rope_theta", 1e6), local = config_number_or(c, "rope_local_base_freq", 10000);
+    return standard_kind_ropes(c, b, head_dim, theta, local);
 }
 
 static bool later_blueprint(const Config *c, bool second, Blueprint *b) {
