@@ -6,6 +6,7 @@
 #include "math/attend.h"
 #include "math/kernels.h"
 #include "math/ops.h"
+#include "math/recurrent.h"
 #include "math/tile.h"
 #include "math/unroll.h"
 
@@ -116,6 +117,8 @@ typedef struct KernelTable {
     bool (*kv_encode)(KvFormat format, const float *x, int n, void *out, float *scale);
     void (*scores)(const ScoreJob *job);
     void (*values)(const ValueJob *job);
+    void (*outer_step)(const OuterStep *step);
+    void (*conv_step)(const ConvStep *step); /* without moving the window */
 } KernelTable;
 
 extern const KernelTable kernels_scalar;

@@ -235,6 +235,7 @@ static void layer_norm_row(const float *x, const float *weight, const float *bia
 }
 
 #include "math/kernels_elements.h"
+#include "math/kernels_recurrent.h"
 
 static float maximum_row(const float *x, int n, float start) {
     lf m = lf_set(start);
@@ -462,4 +463,4 @@ static void value_rows(const ValueJob *job) {
     .quantize = quantize_row, .quant_copy = quant_copy_row, .floats = float_dots, .rms_norm = rms_norm_row,       \
     .layer_norm = layer_norm_row, .add = add_row, .elements = elements_row, .maximum = maximum_row,               \
     .all_finite = all_finite_row, .exp_sum = exp_sum_row, .exp_block = exp_block_row, .kv_encode = kv_encode_row, \
-    .scores = score_tiles, .values = value_rows
+    .scores = score_tiles, .values = value_rows, .outer_step = outer_step, .conv_step = conv_step

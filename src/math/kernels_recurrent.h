@@ -1,0 +1,80 @@
+/* The steps of recurrences over the 16 lanes of the including file: included by kernels_body.h, once per instruction
+ * set, with no guard on purpose. Lanes are channels; every channel's operations are the same whatever its neighbours.
+ */
+
+enum { OUTER_LANES = 4 }; /* vectors side by side, since each waits for its own last sum */
+
+/* Columns [at, at + 16 n) of the state. */
+static inline __attribute__((always_inline)) void outer_columns(const OuterStep *s, int at, const int n) {
+    lf u[OUTER_LANES], out[OUTER_LANES];
+    size_t stride = (size_t)s->v_dim;
+    for (int j = 0; j < n; j++) out[j] = u[j] = lf_set(0.0f);
+    for (int i = 0; i < s->k_dim; i++) {
+        float *row = s->state + (size_t)i * stride + at;
+        lf decay = lf_set(s->decay[s->decay_each ? i : 0]), k = lf_set(s->k[i]);
+        for (int j = 0; j < n; j++) {
+            lf state = lf_mul(lf_load(row + 16 * j), decay);
+            lf_store(row + 16 * j, state);
+            if (s->correct) u[j] = lf_fma(state, k, u[j]);
+        }
+    }
+    for (int j = 0; j < n; j++) {
+        lf v = lf_load(s->v + at + 16 * j);
+        u[j] = lf_mul(s->correct ? lf_sub(v, u[j]) : v, lf_set(s->beta));
+    }
+    for (int i = 0; i < s->k_dim; i++) {
+        float *row = s->state + (size_t)i * stride + at;
+        lf k = lf_set(s->k[i]), q = lf_set(s->q[i]);
+        for (int j = 0; j < n; j++) {
+            lf state = lf_fma(k, u[j], lf_load(row + 16 * j));
+            lf_store(row + 16 * j, state);
+            out[j] = lf_fma(state, q, out[j]);
+        }
+    }
+    for (int j = 0; j < n; j++) lf_store(s->out + at + 16 * j, out[j]);
+}
+
+/* The columns that do not fill a vector, one by one. */
+static inline void outer_column(const OuterStep *s, int at) {
+    float u = 0, out = 0;
+    for (int i = 0; i < s->k_dim; i++) {
+        float *state = s->state + (size_t)i * (size_t)s->v_dim + at;
+        *state *= s->decay[s->decay_each ? i : 0];
+        if (s->correct) u = __builtin_fmaf(*state, s->k[i], u);
+    }
+    u = (s->correct ? s->v[at] - u : s->v[at]) * s->beta;
+    for (int i = 0; i < s->k_dim; i++) {
+        float *state = s->state + (size_t)i * (size_t)s->v_dim + at;
+        *state = __builtin_fmaf(s->k[i], u, *state);
+        out = __builtin_fmaf(*state, s->q[i], out);
+    }
+    s->out[at] = out;
+}
+
+static void outer_step(const OuterStep *s) {
+    int at = 0;
+    for (; at + 16 * OUTER_LANES <= s->v_dim; at += 16 * OUTER_LANES) outer_columns(s, at, OUTER_LANES);
+    for (; at + 16 <= s->v_dim; at += 16) outer_columns(s, at, 1);
+    for (; at < s->v_dim; at++) outer_column(s, at);
+}
+
+static void conv_step(const ConvStep *s) {
+    int last = s->kernel - 1, c = 0;
+    size_t stride = (size_t)s->channels;
+    for (; c + 16 <= s->channels; c += 16) {
+        lf sum = lf_set(0.0f);
+        for (int j = 0; j < last; j++)
+            sum =
+                lf_fma(lf_load(s->weights + (size_t)j * stride + c), lf_load(s->window + (size_t)j * stride + c), sum);
+        sum = lf_fma(lf_load(s->weights + (size_t)last * stride + c), lf_load(s->x + c), sum);
+        lf_store(s->y + c, s->bias ? lf_add(sum, lf_load(s->bias + c)) : sum);
+    }
+    for (; c < s->channels; c++) {
+        float sum = 0;
+        for (int j = 0; j < last; j++)
+            sum = __builtin_fmaf(s->weights[(size_t)j * stride + (size_t)c], s->window[(size_t)j * stride + (size_t)c],
+                                 sum);
+        sum = __builtin_fmaf(s->weights[(size_t)last * stride + (size_t)c], s->x[c], sum);
+        s->y[c] = s->bias ? sum + s->bias[c] : sum;
+    }
+}

@@ -1,0 +1,17 @@
+/* The recurrences' steps, from the chosen instruction set. */
+#include "math/recurrent.h"
+#include "math/kernel_table.h"
+
+#include <string.h>
+
+void recurrent_outer_step(const OuterStep *step) {
+    kernels()->outer_step(step);
+}
+
+void recurrent_conv_step(const ConvStep *s) {
+    size_t row = (size_t)s->channels, held = (size_t)(s->kernel - 1) * row;
+    kernels()->conv_step(s);
+    if (s->kernel < 2) return;
+    memmove(s->window, s->window + row, (held - row) * sizeof *s->window);
+    memcpy(s->window + held - row, s->x, row * sizeof *s->window);
+}

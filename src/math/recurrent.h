@@ -1,0 +1,39 @@
+/* One token's step of the recurrences that mixers are made of (docs/arithmetic.md, "Recurrences"). The state is f32 and
+ * advances one token at a time; lanes run over channels, so no sum depends on a vector's width. */
+#ifndef LOCKSTEP_MATH_RECURRENT_H
+#define LOCKSTEP_MATH_RECURRENT_H
+
+#include <stdbool.h>
+
+/* A matrix state of one head: S [k_dim][v_dim].
+ *
+ *     S[i] *= decay[i];   u = beta * v, or with `correct` beta * (v - sum over i of S[i] k[i]);
+ *     S[i] += k[i] * u;   out = sum over i of S[i] q[i]
+ *
+ * sums by fma in ascending i from +0. The gated delta rule corrects; lightning attention and Mamba-2 do not. */
+typedef struct OuterStep {
+    float *state;
+    int k_dim, v_dim;
+    const float *decay; /* [k_dim], or [1] for all */
+    bool decay_each;
+    const float *k, *q; /* [k_dim] */
+    const float *v;     /* [v_dim] */
+    float beta;
+    bool correct;
+    float *out; /* [v_dim]; may be v */
+} OuterStep;
+void recurrent_outer_step(const OuterStep *step);
+
+/* A causal convolution over time, channel by channel: y = bias + sum over j of weights[j] * x[t - kernel + 1 + j], by
+ * fma in ascending j from +0, then the bias; the window then moves on by one. */
+typedef struct ConvStep {
+    int channels, kernel;
+    const float *weights; /* [kernel][channels] */
+    const float *bias;    /* [channels] or NULL */
+    float *window;        /* [kernel - 1][channels], the oldest first */
+    const float *x;       /* [channels] */
+    float *y;             /* [channels], not x */
+} ConvStep;
+void recurrent_conv_step(const ConvStep *step);
+
+#endif

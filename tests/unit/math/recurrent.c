@@ -1,0 +1,110 @@
+/* Steps of recurrences: against the formulas in double, and every instruction set against scalar, byte for byte. */
+#include "math/recurrent.h"
+#include "base/memory.h"
+#include "support/random.h"
+#include "support/tables.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { K_DIM = 24, V_DIM = 150, STEPS = 3, CHANNELS = 37, KERNEL = 4 };
+
+static float small(void) {
+    return (float)random_below(2001) / 1000 - 1;
+}
+
+static void fill(float *x, int n) {
+    for (int i = 0; i < n; i++) x[i] = small();
+}
+
+/* The formula, as recurrent.h states it. */
+static void outer_in_double(const OuterStep *s, double *state, double *out) {
+    for (int c = 0; c < s->v_dim; c++) {
+        double held = 0, u;
+        out[c] = 0;
+        for (int i = 0; i < s->k_dim; i++) {
+            state[i * s->v_dim + c] *= (double)s->decay[s->decay_each ? i : 0];
+            held += state[i * s->v_dim + c] * (double)s->k[i];
+        }
+        u = ((double)s->v[c] - (s->correct ? held : 0)) * (double)s->beta;
+        for (int i = 0; i < s->k_dim; i++) {
+            state[i * s->v_dim + c] += (double)s->k[i] * u;
+            out[c] += state[i * s->v_dim + c] * (double)s->q[i];
+        }
+    }
+}
+
+static void a_matrix_state_follows_its_formula_on_every_instruction_set(void **unused) {
+    (void)unused;
+    for (int kind = 0; kind < 4; kind++) {
+        static float first[STEPS][V_DIM], state[K_DIM * V_DIM], out[V_DIM];
+        static float k[STEPS][K_DIM], q[STEPS][K_DIM], v[STEPS][V_DIM], decay[K_DIM];
+        fill(k[0], STEPS * K_DIM);
+        fill(q[0], STEPS * K_DIM);
+        fill(v[0], STEPS * V_DIM);
+        for (int i = 0; i < K_DIM; i++) decay[i] = (float)exp(-(double)random_below(100) / 100);
+        for (int t = 0; t < n_kernel_tables; t++) {
+            static double wide[K_DIM * V_DIM], wide_out[V_DIM];
+            if (!kernel_tables[t]->supported()) continue;
+            kernels_use(kernel_tables[t]);
+            memset(state, 0, sizeof state);
+            memset(wide, 0, sizeof wide);
+            for (int step = 0; step < STEPS; step++) {
+                OuterStep s = {.state = state,
+                               .k_dim = K_DIM,
+                               .v_dim = V_DIM,
+                               .decay = decay,
+                               .decay_each = kind & 1,
+                               .k = k[step],
+                               .q = q[step],
+                               .v = v[step],
+                               .beta = 0.7f,
+                               .correct = kind & 2,
+                               .out = out};
+                recurrent_outer_step(&s);
+                outer_in_double(&s, wide, wide_out);
+                for (int c = 0; c < V_DIM; c++) assert_true(fabs((double)out[c] - wide_out[c]) < 1e-4);
+                if (t == 0) memcpy(first[step], out, sizeof out);
+                assert_floats_equal(first[step], out, V_DIM, kernel_tables[t]->name);
+            }
+        }
+    }
+}
+
+static void a_convolution_sees_its_own_past_alone(void **unused) {
+    static float weights[KERNEL * CHANNELS], bias[CHANNELS], x[6][CHANNELS], first[6][CHANNELS];
+    (void)unused;
+    fill(weights, KERNEL * CHANNELS);
+    fill(bias, CHANNELS);
+    fill(x[0], 6 * CHANNELS);
+    for (int t = 0; t < n_kernel_tables; t++) {
+        float window[(KERNEL - 1) * CHANNELS] = {0}, y[CHANNELS];
+        if (!kernel_tables[t]->supported()) continue;
+        kernels_use(kernel_tables[t]);
+        for (int now = 0; now < 6; now++) {
+            ConvStep s = {CHANNELS, KERNEL, weights, bias, window, x[now], y};
+            recurrent_conv_step(&s);
+            for (int c = 0; c < CHANNELS; c++) {
+                double sum = (double)bias[c];
+                for (int j = 0; j < KERNEL; j++)
+                    if (now - KERNEL + 1 + j >= 0)
+                        sum += (double)weights[j * CHANNELS + c] * (double)x[now - KERNEL + 1 + j][c];
+                assert_true(fabs((double)y[c] - sum) < 1e-5);
+            }
+            if (t == 0) memcpy(first[now], y, sizeof y);
+            assert_floats_equal(first[now], y, CHANNELS, kernel_tables[t]->name);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_matrix_state_follows_its_formula_on_every_instruction_set),
+        cmocka_unit_test(a_convolution_sees_its_own_past_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
