@@ -74,6 +74,7 @@ static void finish_weights(const RouterRule *rule, float *weights) {
     float sum = 0;
     if (rule->score == ROUTER_SOFTMAX_CHOSEN) ops_softmax(weights, weights, k);
     for (int i = 0; i < k; i++) sum += weights[i];
+    if (sum < rule->renormalise_min) sum = rule->renormalise_min;
     for (int i = 0; i < k && rule->renormalise; i++) weights[i] /= sum + rule->renormalise_eps;
     for (int i = 0; i < k && rule->scale != 0; i++) weights[i] *= rule->scale;
 }

@@ -22,6 +22,7 @@ typedef struct RouterRule {
     bool rejected_zero;          /* experts of groups not kept compete with a score of 0, not -infinity */
     bool renormalise;            /* weights are divided by their sum */
     float renormalise_eps;       /* added to that sum */
+    float renormalise_min;       /* that sum is at least this */
     float scale;                 /* of the weights at the end; 0: 1 */
     float sparse_eps;            /* of the sparse mixer */
 } RouterRule;

@@ -94,7 +94,7 @@ typedef struct AttentionSpec {
     int chunk;     /* a row at p sees from p - p % chunk on; 0: no such limit */
     float scale;   /* of the scores */
     float softcap; /* scores become cap * tanh(score / cap) */
-    float clip;    /* q, k and v are limited to -clip .. clip after their projections */
+    float clip;    /* q, k and v are limited to -clip .. clip, after their norms and before rotation */
     LinearSpec q, k, v, o;
     bool v_is_k; /* values are the keys as projected, before norm and rotation */
     int donor;   /* when shared: the earlier layer whose keys and values are read; this layer stores none */
@@ -179,7 +179,8 @@ typedef enum TieRule {
 
 typedef struct Blueprint {
     int hidden, vocab, n_layers;
-    int max_context;          /* positions that the config allows */
+    int n_extra_layers; /* "model.layers.*" after the last that predict further tokens; skipped where they are there */
+    int max_context;    /* positions that the config allows */
     const char *context_note; /* why no more than that, when there is more to say; else NULL */
     TieRule tie;
     LinearSpec embedding, head;

@@ -161,13 +161,21 @@ int config_size(const Config *c, const char *key) {
     return config_size_or(c, key, 1);
 }
 
-int config_size_or(const Config *c, const char *key, int fallback) {
+static int read_whole(const Config *c, const char *key, int fallback, int least, const char *expected) {
     const JsonValue *v = take(c, key);
     int64_t n;
     if (!v) return fallback;
-    if (json_int(v, &n) && n >= 1 && n <= CONFIG_MAX_SIZE) return (int)n;
-    fail_value(c, key, v, "a whole number from 1 to 268435456");
+    if (json_int(v, &n) && n >= least && n <= CONFIG_MAX_SIZE) return (int)n;
+    fail_value(c, key, v, expected);
     return 1;
+}
+
+int config_size_or(const Config *c, const char *key, int fallback) {
+    return read_whole(c, key, fallback, 1, "a whole number from 1 to 268435456");
+}
+
+int config_count_or(const Config *c, const char *key, int fallback) {
+    return read_whole(c, key, fallback, 0, "a whole number from 0 to 268435456");
 }
 
 double config_number(const Config *c, const char *key) {

@@ -47,6 +47,8 @@ bool config_is_null(const Config *c, const char *key);
 /* A whole number from 1 to CONFIG_MAX_SIZE. Without a fallback, an absent key is a mistake (and 1 is returned). */
 int config_size(const Config *c, const char *key);
 int config_size_or(const Config *c, const char *key, int fallback);
+/* The same, but it may be 0. */
+int config_count_or(const Config *c, const char *key, int fallback);
 /* A finite number. */
 double config_number(const Config *c, const char *key);
 double config_number_or(const Config *c, const char *key, double fallback);

@@ -186,32 +186,6 @@ bool standard_kind_ropes(const Config *c, Blueprint *b, int dims, double full_th
     return rope_read(&sliding, &in, &b->ropes[1]);
 }
 
-ExpertsSpec standard_experts(ExpertNames names, int width, Activation act) {
-    bool block = names == EXPERTS_IN_BLOCK_SPARSE_MOE;
-    RowSlice first = {2 * (int64_t)width, 0, width, width}, second = {2 * (int64_t)width, width, width, width};
-    const char *fused =
-        block ? "model.layers.*.block_sparse_moe.experts.gate_up_proj" : "model.layers.*.mlp.experts.gate_up_proj";
-    return (ExpertsSpec){.router = {.name = block ? "model.layers.*.block_sparse_moe.gate" : "model.layers.*.mlp.gate"},
-                         .gate = {{.name = block ? "model.layers.*.block_sparse_moe.switch_mlp.gate_proj"
-                                                 : "model.layers.*.mlp.switch_mlp.gate_proj"},
-                                  {.name = block ? "model.layers.*.block_sparse_moe.experts.#.w1"
-                                                 : "model.layers.*.mlp.experts.#.gate_proj"},
-                                  {.name = fused, .rows = first, .bare = true}},
-                         .up = {{.name = block ? "model.layers.*.block_sparse_moe.switch_mlp.up_proj"
-                                               : "model.layers.*.mlp.switch_mlp.up_proj"},
-                                {.name = block ? "model.layers.*.block_sparse_moe.experts.#.w3"
-                                               : "model.layers.*.mlp.experts.#.up_proj"},
-                                {.name = fused, .rows = second, .bare = true}},
-                         .down = {{.name = block ? "model.layers.*.block_sparse_moe.switch_mlp.down_proj"
-                                                 : "model.layers.*.mlp.switch_mlp.down_proj"},
-                                  {.name = block ? "model.layers.*.block_sparse_moe.experts.#.w2"
-                                                 : "model.layers.*.mlp.experts.#.down_proj"},
-                                  {.name = block ? "model.layers.*.block_sparse_moe.experts.down_proj"
-                                                 : "model.layers.*.mlp.experts.down_proj",
-                                   .bare = true}},
-                         .expert = {.width = width, .activation = act, .gate = {.name = "gate"}}};
-}
-
 LayerKind standard_layer_kind(const Config *c, int n_layers, int layer, LayerKind fallback) {
     const JsonValue *types = config_array(c, "layer_types", n_layers);
     if (!types) return fallback;

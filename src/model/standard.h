@@ -55,14 +55,29 @@ void standard_fuse_gate_up(MlpSpec *m, const char *name);
 /* "silu", "gelu", "gelu_pytorch_tanh" ... under `key` */
 Activation standard_activation(const Config *c, const char *key, const char *fallback);
 
-/* Experts of one mlp width each, named as most families do: MLX's BASE.switch_mlp.gate_proj (stacked), one tensor per
- * expert (BASE.experts.#.gate_proj), and transformers' fused BASE.experts.gate_up_proj [experts, 2 width, hidden]. The
- * router is BASE.gate. rule and shared are left for the family. */
+/* Experts of one mlp width each, named as most families do: MLX's BASE.switch_mlp.gate_proj or BASE.experts.gate_proj
+ * (stacked), one tensor per expert (BASE.experts.#.gate_proj), and transformers' fused BASE.experts.gate_up_proj
+ * [experts, 2 width, hidden]. The router is BASE.gate. rule and shared are left for the family. */
 typedef enum ExpertNames {
     EXPERTS_IN_MLP,
-    EXPERTS_IN_BLOCK_SPARSE_MOE
-} ExpertNames; /* BASE: mlp, block_sparse_moe (w1, w2, w3) */
+    EXPERTS_IN_BLOCK_SPARSE_MOE /* tensors per expert: w1, w2, w3 */
+} ExpertNames;                  /* BASE: mlp, block_sparse_moe */
 ExpertsSpec standard_experts(ExpertNames names, int width, Activation act);
+/* What every row goes through, n times the width of one expert, or none: mlp's activation and biases, names
+ * mlp.shared_experts.gate_proj ... */
+MlpSpec standard_shared_experts(const Config *c, const MlpSpec *mlp, int width, int n);
+/* Makes the layer's feed-forward these experts. */
+void standard_use_experts(LayerSpec *layer, const ExpertsSpec *e);
+
+/* Experts as DeepSeek-V3 has them, and all that took its router over: sigmoid scores, a correction that counts for the
+ * choice alone, groups kept by the sum of their best two, weights renormalised and scaled; in mlp. The counts are
+ * n_routed_experts (or num_experts, num_local_experts) and n_shared_experts (or num_shared_experts). */
+typedef struct CorrectedDefaults {
+    int n_experts, n_chosen, width, n_shared;
+    double scale;
+    bool renormalise;
+} CorrectedDefaults;
+ExpertsSpec standard_corrected_experts(const Config *c, const CorrectedDefaults *d, const MlpSpec *mlp);
 
 /* Multi-head latent attention as DeepSeek spells it, for layers whose names begin with "model.layers.*.self_attn."; the
  * latents' norms have norm_eps. Defaults stand for absent keys. Without head-wise tensors (MLX's embed_q and

@@ -51,10 +51,22 @@ static int compare_pointers(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-static bool is_skipped(const Family *family, const char *name) {
-    for (const char *const *p = family->skipped_tensors; p && *p; p++)
+/* A tensor of the layers that predict further tokens. */
+static bool is_extra(const Binder *b, const char *name) {
+    const Blueprint *p = b->blueprint;
+    char prefix[NAME_MAX_BYTES], *end;
+    if (p->n_extra_layers == 0) return false;
+    names_expand(b->names, "model.layers.", -1, -1, "", prefix);
+    if (strncmp(name, prefix, strlen(prefix)) != 0) return false;
+    unsigned long layer = strtoul(name + strlen(prefix), &end, 10);
+    return *end == '.' && layer >= (unsigned long)p->n_layers &&
+           layer - (unsigned long)p->n_layers < (unsigned long)p->n_extra_layers;
+}
+
+static bool is_skipped(const Binder *b, const char *name) {
+    for (const char *const *p = b->family->skipped_tensors; p && *p; p++)
         if (name_matches(*p, name)) return true;
-    return false;
+    return is_extra(b, name);
 }
 
 static bool add_skipped(Binder *b, Weights *w, const char *name) {
@@ -74,7 +86,7 @@ static bool check_leftovers(Binder *b, Weights *w) {
     for (int i = 0; i < checkpoint_count(b->names->checkpoint); i++) {
         const Tensor *t = checkpoint_tensor(b->names->checkpoint, i);
         if (b->n_used && bsearch(&t, b->used, (size_t)b->n_used, sizeof t, compare_pointers)) continue;
-        if (is_skipped(b->family, t->name)) {
+        if (is_skipped(b, t->name)) {
             if (!add_skipped(b, w, t->name)) return false;
         } else if (n_extra++ == 0) {
             extra = t;

@@ -1,6 +1,5 @@
 /* Mixtral (Jiang et al., arXiv:2401.04088): Mistral's attention, and a few of some experts for every token, weighed by
  * a softmax over those chosen. */
-#include "model/mechanism.h"
 #include "model/standard.h"
 
 static const char *const model_types[] = {"mixtral", NULL};
@@ -19,8 +18,7 @@ static bool mixtral_blueprint(const Config *c, Blueprint *b) {
     int window = config_size_or(c, "sliding_window", 0);
     for (int i = 0; i < b->n_layers; i++) {
         b->layers[i].attention.window = window;
-        b->layers[i].ffn = &ffn_experts;
-        b->layers[i].experts = e;
+        standard_use_experts(&b->layers[i], &e);
     }
     return config_ok(c);
 }

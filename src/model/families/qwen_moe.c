@@ -1,6 +1,5 @@
 /* Qwen 2 and 3 mixtures: the dense models' attention; in most layers many small experts, and in Qwen 2 one more for
  * every token behind a gate of its own. */
-#include "model/mechanism.h"
 #include "model/standard.h"
 
 #include <string.h>
@@ -48,15 +47,11 @@ static bool qwen_moe_blueprint(const Config *c, Blueprint *b) {
     int step = config_size_or(c, "decoder_sparse_step", 1);
     for (int i = 0; i < b->n_layers; i++) {
         AttentionSpec *a = &b->layers[i].attention;
-        if (third) {
-            a->q_norm.norm = standard_rms("model.layers.*.self_attn.q_norm.weight", b->final_norm.eps);
-            a->k_norm.norm = standard_rms("model.layers.*.self_attn.k_norm.weight", b->final_norm.eps);
-        } else {
+        if (third)
+            standard_head_norms(a, SPAN_HEAD, b->final_norm.eps);
+        else
             a->q.bias = a->k.bias = a->v.bias = true;
-        }
-        if (is_listed(dense, i) || (i + 1) % step != 0) continue;
-        b->layers[i].ffn = &ffn_experts;
-        b->layers[i].experts = e;
+        if (!is_listed(dense, i) && (i + 1) % step == 0) standard_use_experts(&b->layers[i], &e);
     }
     return config_ok(c);
 }

@@ -72,17 +72,18 @@ static void rotate(const Step *s, const AttentionSpec *a, float *x, int heads) {
     rope_rotate(s->pool, &s->blueprint->ropes[a->rope].table, angles->cos, angles->sin, x, s->n, heads, a->head_dim);
 }
 
-/* Norm and rotation of queries or keys, in the layer's order. */
-static void norm_and_rotate(const Step *s, const AttentionSpec *a, const HeadNormSpec *spec, const Norm *norm, float *x,
-                            int heads) {
-    if (!a->norm_after_rope) norm_heads(s, spec, norm, x, heads, a->head_dim);
-    rotate(s, a, x, heads);
-    if (a->norm_after_rope) norm_heads(s, spec, norm, x, heads, a->head_dim);
-}
-
 static void clip(const AttentionSpec *a, float *x, size_t n) {
     if (a->clip == 0) return;
     for (size_t i = 0; i < n; i++) x[i] = x[i] > a->clip ? a->clip : x[i] < -a->clip ? -a->clip : x[i];
+}
+
+/* Norm, limits and rotation of queries or keys, in the layer's order. */
+static void norm_and_rotate(const Step *s, const AttentionSpec *a, const HeadNormSpec *spec, const Norm *norm, float *x,
+                            int heads) {
+    if (!a->norm_after_rope) norm_heads(s, spec, norm, x, heads, a->head_dim);
+    clip(a, x, (size_t)s->n * (size_t)heads * (size_t)a->head_dim);
+    rotate(s, a, x, heads);
+    if (a->norm_after_rope) norm_heads(s, spec, norm, x, heads, a->head_dim);
 }
 
 /* ---- the cache ---- */
@@ -93,12 +94,11 @@ static bool store_keys_values(Step *s, int layer, float *k, float *v) {
     const AttentionWeights *w = &s->weights->layers[layer].attention;
     int k_width = a->n_kv_heads * a->head_dim, v_width = a->n_kv_heads * value_dim(a);
     step_tap(s, layer, "k_proj", k, k_width);
-    clip(a, k, (size_t)s->n * (size_t)k_width);
     if (a->v_is_k) memcpy(v, k, (size_t)s->n * (size_t)v_width * sizeof *v);
-    clip(a, v, (size_t)s->n * (size_t)v_width);
     step_tap(s, layer, "v_proj", v, v_width);
     norm_and_rotate(s, a, &a->k_norm, &w->k_norm, k, a->n_kv_heads);
     norm_heads(s, &a->v_norm, &w->v_norm, v, a->n_kv_heads, value_dim(a));
+    clip(a, v, (size_t)s->n * (size_t)v_width);
     step_tap(s, layer, "rope k", k, k_width);
     return step_store(s, layer, k, k_width, v, v_width);
 }
@@ -159,7 +159,6 @@ static bool read_values(Step *s, int layer, const float *x, float *q, float *out
     int q_width = a->n_heads * a->head_dim, width = a->n_heads * value_dim(a);
     float *mixed = step_floats(s, s->n, width);
     step_tap(s, layer, "q_proj", q, q_width);
-    clip(a, q, (size_t)s->n * (size_t)q_width);
     norm_and_rotate(s, a, &a->q_norm, &w->q_norm, q, a->n_heads);
     position_scale_apply(&a->position_scale, s, q, q_width);
     step_tap(s, layer, "rope q", q, q_width);
