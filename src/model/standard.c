@@ -153,6 +153,14 @@ void standard_norm_after(LayerSpec *layer) {
     layer->mixer_norm = layer->ffn_norm = (NormSpec){.kind = NORM_NONE};
 }
 
+void standard_norm_around(LayerSpec *layer, float plus) {
+    float eps = layer->mixer_norm.eps;
+    layer->mixer_out = layer->ffn_norm; /* post_attention_layernorm */
+    layer->ffn_norm = standard_rms("model.layers.*.pre_feedforward_layernorm.weight", eps);
+    layer->ffn_out = standard_rms("model.layers.*.post_feedforward_layernorm.weight", eps);
+    layer->mixer_norm.plus = layer->mixer_out.plus = layer->ffn_norm.plus = layer->ffn_out.plus = plus;
+}
+
 void standard_head_norms(AttentionSpec *a, HeadNormSpan span, float eps) {
     a->q_norm = (HeadNormSpec){standard_rms("model.layers.*.self_attn.q_norm.weight", eps), span};
     a->k_norm = (HeadNormSpec){standard_rms("model.layers.*.self_attn.k_norm.weight", eps), span};
@@ -170,20 +178,40 @@ bool standard_rope(const Config *c, const StandardDefaults *d, Blueprint *b, int
     return true;
 }
 
-bool standard_kind_ropes(const Config *c, Blueprint *b, int dims, double full_theta, double sliding_theta) {
+static bool some_layer_has(const Blueprint *b, int rope) {
+    for (int i = 0; i < b->n_layers; i++)
+        if (b->layers[i].attention.rope == rope) return true;
+    return false;
+}
+
+/* The section of a kind in rope_parameters; a kind that no layer is of may be absent. */
+static Config kind_section(const Config *section, const char *kind, bool needed) {
+    Config none = {section->record, NULL, "rope_parameters."};
+    if (config_has(section, kind)) return rope_kind_section(section, kind);
+    if (needed)
+        config_fail(section, "\"%.20s\" has no \"%s\"; each kind of layer has settings of its own here", section->path,
+                    kind);
+    return none;
+}
+
+static bool read_kind_rope(const Config *section, double theta, int head_dim, const Blueprint *b, RopeSpec *out) {
+    RopeInput in = {.theta = theta,
+                    .dims = rope_partial_dims(section, section, head_dim, 1),
+                    .max_position = b->max_context};
+    return config_ok(section) && rope_read(section, &in, out);
+}
+
+bool standard_kind_ropes(const Config *c, Blueprint *b, int head_dim, double full_theta, double sliding_theta) {
     Config section = rope_section(c), full = section, sliding = {c->record, NULL, "rope_parameters."};
-    RopeInput in = {.theta = full_theta, .dims = dims, .max_position = b->max_context};
     if (config_has(c, "rope_parameters")) {
-        if (!config_has(&section, "full_attention") || !config_has(&section, "sliding_attention"))
-            return config_fail(c, "\"%s\" lacks full_attention or sliding_attention; each has settings of its own here",
-                               section.path);
-        full = rope_kind_section(&section, "full_attention");
-        sliding = rope_kind_section(&section, "sliding_attention");
+        full = kind_section(&section, "full_attention", some_layer_has(b, 0));
+        sliding = kind_section(&section, "sliding_attention", some_layer_has(b, 1));
     }
-    if (!config_ok(c) || !rope_read(&full, &in, &b->ropes[0])) return false;
-    in.theta = sliding_theta;
+    if (!read_kind_rope(&full, full_theta, head_dim, b, &b->ropes[0]) ||
+        !read_kind_rope(&sliding, sliding_theta, head_dim, b, &b->ropes[1]))
+        return false;
     b->context_note = rope_context_note(&b->ropes[0]);
-    return rope_read(&sliding, &in, &b->ropes[1]);
+    return true;
 }
 
 LayerKind standard_layer_kind(const Config *c, int n_layers, int layer, LayerKind fallback) {

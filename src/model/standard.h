@@ -32,13 +32,17 @@ MlpSpec standard_mlp(const Config *c, const StandardDefaults *d,
 LayerSpec standard_layer(const AttentionSpec *a, const MlpSpec *m, float eps); /* both norms rms, before each half */
 /* The norms after each half instead (post_attention_layernorm, post_feedforward_layernorm). */
 void standard_norm_after(LayerSpec *layer);
+/* Norms before and after each half (input_, post_attention_, pre_feedforward_, post_feedforward_layernorm), with `plus`
+ * added to their weights. */
+void standard_norm_around(LayerSpec *layer, float plus);
 /* rms norms of queries and keys: self_attn.q_norm, k_norm */
 void standard_head_norms(AttentionSpec *a, HeadNormSpan span, float eps);
 /* Fills b->ropes[index] from rope_theta and rope_scaling (or rope_parameters) of c. */
 bool standard_rope(const Config *c, const StandardDefaults *d, Blueprint *b, int index, int dims, bool interleaved);
-/* Fills ropes[0] for full layers and ropes[1] for sliding ones. Older configs have one rope_scaling, which is for full
- * layers alone; newer ones have a section per kind in rope_parameters. Thetas: where no section has its own. */
-bool standard_kind_ropes(const Config *c, Blueprint *b, int dims, double full_theta, double sliding_theta);
+/* Fills ropes[0] for full layers and ropes[1] for sliding ones, after the layers say which they have. Older configs have
+ * one rope_scaling, which is for full layers alone; newer ones have a section per kind in rope_parameters, which may
+ * rotate part of a head. Thetas: where no section has its own. */
+bool standard_kind_ropes(const Config *c, Blueprint *b, int head_dim, double full_theta, double sliding_theta);
 /* The count of layers: num_hidden_layers, n_layers, num_layers, n_layer. */
 int standard_layer_count(const Config *c);
 TieRule standard_tie(const Config *c, TieRule when_absent);

@@ -1,10 +1,10 @@
 /* Llama (Touvron et al., arXiv:2302.13971): rms norm before each half of a layer, grouped-query attention with rotary
  * positions, a silu-gated mlp. The reference is transformers' LlamaForCausalLM; `sliding_window` with `layer_types`
- * follows mlx-lm. */
+ * follows mlx-lm. TeleChat 3 is llama by another name. */
 #include "model/mechanism.h"
 #include "model/standard.h"
 
-static const char *const model_types[] = {"llama", NULL};
+static const char *const model_types[] = {"llama", "telechat3", NULL};
 
 static const char *const irrelevant_keys[] = {"is_llama_config",        /* SmolLM */
                                               "pretraining_tp",         /* how training split its matrices */

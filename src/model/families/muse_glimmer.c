@@ -20,15 +20,6 @@ static const char *const irrelevant_keys[] = {"vision_config",
 
 static const char *const skipped_tensors[] = {"*vision_tower.*", "*vision_adapter.*", "*vision_projection.*", NULL};
 
-static const NameRoot roots[] = {
-    {"language_model.model.", "language_model."}, {"model.language_model.", ""}, {"model.", ""}, {NULL, NULL}};
-
-static NormSpec centered(const char *weight, float eps) {
-    NormSpec norm = standard_rms(weight, eps);
-    norm.plus = 1;
-    return norm;
-}
-
 static AttentionSpec read_attention(const Config *c, const StandardDefaults *d, int hidden, float eps) {
     AttentionSpec a = standard_attention(c, d, hidden);
     a.q_norm.norm = a.k_norm.norm = standard_rms(NULL, eps);
@@ -40,12 +31,9 @@ static AttentionSpec read_attention(const Config *c, const StandardDefaults *d, 
 }
 
 static LayerSpec read_layer(const Config *c, const AttentionSpec *a, const MlpSpec *m, float eps) {
-    float post_eps = (float)config_number_or(c, "post_norm_eps", 1e-8);
     LayerSpec layer = standard_layer(a, m, eps);
-    layer.mixer_norm.plus = 1;
-    layer.mixer_out = centered("model.layers.*.post_attention_layernorm.weight", post_eps);
-    layer.ffn_norm = centered("model.layers.*.pre_feedforward_layernorm.weight", eps);
-    layer.ffn_out = centered("model.layers.*.post_feedforward_layernorm.weight", post_eps);
+    standard_norm_around(&layer, 1);
+    layer.mixer_out.eps = layer.ffn_out.eps = (float)config_number_or(c, "post_norm_eps", 1e-8);
     return layer;
 }
 
@@ -58,9 +46,7 @@ static bool read_layers(const Config *c, const LayerSpec *layer, Blueprint *b) {
         bool rotates = has_list ? config_number_at(c, "layer_rope_theta", n, i) != 0 : !fourth;
         b->layers[i] = *layer;
         b->layers[i].attention.rope = rotates ? 0 : NO_ROPE;
-        if (kind == LAYER_SLIDING) b->layers[i].attention.window = window;
-        if (kind != LAYER_SLIDING && kind != LAYER_FULL)
-            return config_fail(c, "\"%slayer_types\" item %d is no kind of layer that this family has", c->path, i);
+        if (!standard_set_window(c, b, i, kind, window)) return false;
     }
     return config_ok(c);
 }
@@ -81,5 +67,5 @@ static bool muse_glimmer_blueprint(const Config *root, Blueprint *b) {
     return read_layers(c, &layer, b) && standard_rope(c, &defaults, b, 0, attention.head_dim, false) && config_ok(c);
 }
 
-const Family family_muse_glimmer = {"muse_glimmer",         model_types, irrelevant_keys, skipped_tensors,
-                                    muse_glimmer_blueprint, roots};
+const Family family_muse_glimmer = {"muse_glimmer",         model_types,           irrelevant_keys, skipped_tensors,
+                                    muse_glimmer_blueprint, standard_wrapper_roots};

@@ -51,7 +51,7 @@ static bool plamo3_blueprint(const Config *c, Blueprint *b) {
     double theta = config_number_or(c, "rope_theta", 1e6), local = config_number_or(c, "rope_local_theta", 10000);
     if (!config_ok(c) || !blueprint_allocate(c, b, n_layers, 2)) return false;
     for (int i = 0; i < n_layers; i++) {
-        bool sliding = (i + 1) % pattern != 0;
+        bool sliding = standard_pattern_kind(i, pattern) == LAYER_SLIDING;
         b->layers[i] = layer;
         b->layers[i].attention.rope = sliding;
         if (sliding) b->layers[i].attention.window = window + 1;

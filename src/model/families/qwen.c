@@ -1,13 +1,18 @@
 /* Qwen 2, 2.5 and 3, dense: llama with biases on q, k and v (2) or a norm over each head of q and k (3). The reference
- * is transformers; mlx-lm reads no sliding window here. */
+ * is transformers; mlx-lm reads no sliding window here. MiMo (Xiaomi, arXiv:2505.07608) is Qwen 2 with layers for
+ * predicting more tokens, which are passed over. */
 #include "model/mechanism.h"
 #include "model/standard.h"
 
 #include <string.h>
 
-static const char *const model_types[] = {"qwen2", "qwen3", NULL};
+static const char *const model_types[] = {"qwen2", "qwen3", "mimo", NULL};
 
-static const char *const irrelevant_keys[] = {"max_window_layers", NULL}; /* read below where windows are in use */
+static const char *const irrelevant_keys[] = {"max_window_layers",        /* read below where windows are in use */
+                                              "num_nextn_predict_layers", /* MiMo */
+                                              NULL};
+
+static const char *const skipped_tensors[] = {"*.self_attn.rotary_emb.inv_freq", "model.mtp_layers.*", NULL};
 
 /* layer_types says it layer by layer; older configs give the first layer that has a window. */
 static bool read_windows(const Config *c, Blueprint *b) {
@@ -27,12 +32,14 @@ static bool qwen_blueprint(const Config *c, Blueprint *b) {
     if (!standard_blueprint(c, &defaults, b)) return false;
     for (int i = 0; i < b->n_layers; i++) {
         AttentionSpec *a = &b->layers[i].attention;
-        if (third)
+        if (third) {
             standard_head_norms(a, SPAN_HEAD, b->final_norm.eps);
-        else
+        } else {
             a->q.bias = a->k.bias = a->v.bias = true;
+            a->o.bias = false;
+        }
     }
     return read_windows(c, b) && config_ok(c);
 }
 
-const Family family_qwen = {"qwen", model_types, irrelevant_keys, standard_skipped_tensors, qwen_blueprint, NULL};
+const Family family_qwen = {"qwen", model_types, irrelevant_keys, skipped_tensors, qwen_blueprint, NULL};

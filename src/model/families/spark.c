@@ -24,12 +24,12 @@ static AttentionSpec read_attention(const Config *c, const StandardDefaults *d, 
     return a;
 }
 
-static bool read_rope(const Config *c, Blueprint *b, int index, const char *kind, int head_dim) {
-    Config section = rope_section(c), own = rope_kind_section(&section, kind);
-    RopeInput in = {.theta = 10000, .dims = rope_partial_dims(&own, &own, head_dim, 1), .max_position = b->max_context};
-    if (!config_ok(c) || !rope_read(&own, &in, &b->ropes[index])) return false;
-    return strcmp(b->ropes[index].rule, "default") == 0 ||
-           config_fail(c, "has %s rope, which no reference runs for this family", b->ropes[index].rule);
+static bool read_ropes(const Config *c, Blueprint *b, int head_dim) {
+    if (!standard_kind_ropes(c, b, head_dim, 10000, 10000)) return false;
+    for (int i = 0; i < b->n_ropes; i++)
+        if (strcmp(b->ropes[i].rule, "default") != 0)
+            return config_fail(c, "has %s rope, which no reference runs for this family", b->ropes[i].rule);
+    return true;
 }
 
 static bool spark_blueprint(const Config *c, Blueprint *b) {
@@ -41,15 +41,12 @@ static bool spark_blueprint(const Config *c, Blueprint *b) {
     int n_layers = standard_layer_count(c), window = config_size(c, "sliding_window");
     if (!config_ok(c) || !blueprint_allocate(c, b, n_layers, 2)) return false;
     for (int i = 0; i < n_layers; i++) {
-        LayerKind kind = standard_layer_kind(c, n_layers, i, i % 4 == 3 ? LAYER_FULL : LAYER_SLIDING);
+        LayerKind kind = standard_layer_kind(c, n_layers, i, standard_pattern_kind(i, 4));
         b->layers[i] = standard_layer(&attention, &mlp, b->final_norm.eps);
         b->layers[i].attention.rope = kind == LAYER_SLIDING;
-        if (kind == LAYER_SLIDING) b->layers[i].attention.window = window;
-        if (kind != LAYER_SLIDING && kind != LAYER_FULL)
-            return config_fail(c, "\"layer_types\" item %d is no kind of layer that this family has", i);
+        if (!standard_set_window(c, b, i, kind, window)) return false;
     }
-    return read_rope(c, b, 0, "full_attention", attention.head_dim) &&
-           read_rope(c, b, 1, "sliding_attention", attention.head_dim) && config_ok(c);
+    return read_ropes(c, b, attention.head_dim) && config_ok(c);
 }
 
 const Family family_spark = {"spark", model_types, irrelevant_keys, NULL, spark_blueprint, NULL};
