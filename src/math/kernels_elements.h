@@ -87,6 +87,7 @@ static inline lf act_lanes(Activation act, lf x) {
     case ACT_SIGMOID: return over_one_plus_exp(lf_set(1.0f), negate_lanes(x));
     case ACT_TANH: return tanh_lanes(x);
     case ACT_SOFTPLUS: return softplus_lanes(x);
+    case ACT_EXP: return exp_lanes(x);
     }
     return x;
 }

@@ -43,6 +43,7 @@ typedef enum Activation {
     ACT_SIGMOID,    /* 1 / (1 + exp(-x)) */
     ACT_TANH,
     ACT_SOFTPLUS, /* log(1 + exp(x)) */
+    ACT_EXP,
 } Activation;
 /* y = act(x). */
 void ops_act(Pool *pool, Activation act, const float *x, float *y, int rows, int cols);

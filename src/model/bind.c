@@ -43,7 +43,7 @@ static bool mark_used(Binder *b, const Tensor *t) {
 
 typedef struct Shape {
     int n_dims;
-    int64_t dims[3];
+    int64_t dims[4];
 } Shape;
 
 static void shape_text(const Shape *s, char *out, size_t capacity) {
@@ -277,20 +277,48 @@ static bool holds(const Tensor *t, int64_t n) {
     return count == n;
 }
 
-bool bind_vector(Binder *b, const char *name, int layer, int64_t n, float plus, const float **out) {
+static bool add_vector(Binder *b, const VectorPlan *plan) {
+    if (!grow(b, (void **)&b->vectors, b->n_vectors, &b->vector_capacity, sizeof *b->vectors)) return false;
+    b->vectors[b->n_vectors++] = *plan;
+    return true;
+}
+
+/* A float tensor that holds n values in any shape: [heads, dims] or [1, n] for n of them. */
+static const Tensor *want_values(Binder *b, const char *name, int layer, int64_t n) {
     char full[NAME_MAX_BYTES];
     Shape shape = {1, {n}};
-    if (!name) return true;
     names_expand(b->names, name, layer, -1, "", full);
     const Tensor *t = checkpoint_find(b->names->checkpoint, full);
-    if (t && holds(t, n)) { /* [heads, dims] or [1, n] for n values */
-        shape.n_dims = t->n_dims <= 3 ? t->n_dims : 1;
+    if (t && holds(t, n)) {
+        shape.n_dims = t->n_dims <= 4 ? t->n_dims : 1;
         memcpy(shape.dims, t->shape, (size_t)shape.n_dims * sizeof *shape.dims);
     }
-    t = want_tensor(b, full, &shape, FLOATS);
-    if (!t || !grow(b, (void **)&b->vectors, b->n_vectors, &b->vector_capacity, sizeof *b->vectors)) return false;
-    b->vectors[b->n_vectors++] = (VectorPlan){t, plus, out};
-    return true;
+    return want_tensor(b, full, &shape, FLOATS);
+}
+
+bool bind_vector(Binder *b, const char *name, int layer, int64_t n, float plus, const float **out) {
+    if (!name) return true;
+    const Tensor *t = want_values(b, name, layer, n);
+    return t && add_vector(b, &(VectorPlan){.tensor = t, .plus = plus, .n = n, .out = out});
+}
+
+bool bind_conv(Binder *b, const ConvSpec *spec, int layer, int channels, int kernel, Conv *out) {
+    if (!spec->name) return true;
+    if (spec->from < 0 || spec->from + channels > spec->total || spec->total > CONFIG_MAX_SIZE || kernel < 1 ||
+        kernel > 1024)
+        return bind_fail(b, "config.json: \"%s\" cannot be a convolution of %d channels over %d positions", spec->name,
+                         channels, kernel);
+    const Tensor *t = want_values(b, spec->name, layer, spec->total * kernel);
+    VectorPlan plan = {.tensor = t,
+                       .from = spec->from * kernel,
+                       .n = (int64_t)channels * kernel,
+                       .channels = channels,
+                       .kernel = kernel,
+                       .out = &out->weights};
+    if (!t || !add_vector(b, &plan)) return false;
+    if (!spec->bias) return true;
+    t = want_values(b, spec->bias, layer, spec->total);
+    return t && add_vector(b, &(VectorPlan){.tensor = t, .from = spec->from, .n = channels, .out = &out->bias});
 }
 
 bool bind_norm(Binder *b, const NormSpec *spec, int layer, int64_t n, Norm *out) {

@@ -23,6 +23,18 @@ typedef struct MlaWeights {
     Norm q_norm, kv_norm;
 } MlaWeights;
 
+typedef struct Conv {
+    const float *weights; /* [kernel][channels] */
+    const float *bias;    /* [channels] or NULL */
+} Conv;
+
+typedef struct DeltaWeights {
+    const Linear *q, *k, *v, *o, *a_down, *a, *z_down, *z, *b;
+    Conv q_conv, k_conv, v_conv;
+    const float *a_log, *dt_bias;
+    Norm norm;
+} DeltaWeights;
+
 typedef struct MlpWeights {
     const Linear *gate, *up, *down;
     Norm inner;
@@ -40,6 +52,7 @@ typedef struct LayerWeights {
     Norm mixer_norm, ffn_norm, mixer_out, ffn_out;
     AttentionWeights attention;
     MlaWeights mla;
+    DeltaWeights delta;
     MlpWeights mlp;
     ExpertsWeights experts;
     const float *scalar;
@@ -74,6 +87,8 @@ bool bind_experts(Binder *b, const LinearSpec *forms, int layer, int n, int64_t 
                   const Linear ***out);
 /* Asks for a float tensor of n values, as [n] or any shape with that many values; copied to f32, `plus` added. */
 bool bind_vector(Binder *b, const char *name, int layer, int64_t n, float plus, const float **out);
+/* A convolution over time of `channels` channels, in either layout's order; laid out [kernel][channels]. */
+bool bind_conv(Binder *b, const ConvSpec *spec, int layer, int channels, int kernel, Conv *out);
 /* A norm over n values. */
 bool bind_norm(Binder *b, const NormSpec *spec, int layer, int64_t n, Norm *out);
 /* A spec that cannot be: "model.layers.3...: reason". Returns false. */

@@ -21,6 +21,8 @@ typedef struct LinearPlan {
 typedef struct VectorPlan {
     const Tensor *tensor;
     float plus;
+    int64_t from, n;      /* values of the tensor that are taken */
+    int channels, kernel; /* of a convolution, which is turned around; 0: none */
     const float **out;
 } VectorPlan;
 

@@ -127,6 +127,32 @@ typedef struct MlaSpec {
     PositionScale position_scale;
 } MlaSpec;
 
+/* A causal convolution over time, channel by channel: channels [from, from + n) of a tensor [total, 1, kernel] (or
+ * [total, kernel, 1]).
+ */
+typedef struct ConvSpec {
+    const char *name; /* whole tensor name; NULL: there is none */
+    const char *bias; /* [total]; NULL: none */
+    int64_t total, from;
+} ConvSpec;
+
+/* The gated delta rule: a matrix state per value head, which forgets, corrects what it holds for a key and is asked
+ * with a query. */
+typedef struct DeltaSpec {
+    int k_heads, v_heads, k_dim, v_dim, kernel; /* v_heads is a multiple of k_heads */
+    LinearSpec q, k, v, o;
+    ConvSpec q_conv, k_conv, v_conv; /* after each projection, then silu */
+    LinearSpec a_down, a;            /* the decay's input; a_down: it goes through a latent of a_rank */
+    LinearSpec z_down, z;            /* the output's gate, likewise with z_rank */
+    int a_rank, z_rank;
+    LinearSpec b;                /* [v_heads]: how much of a correction is written, after a sigmoid */
+    float b_scale;               /* of that sigmoid; 0: 1 */
+    const char *a_log, *dt_bias; /* tensors: decay = exp(-exp(a_log) * softplus(a + dt_bias)) */
+    bool decay_each;             /* a decay per key channel and value head, not per value head */
+    NormSpec norm;               /* of each head's output, [v_dim] */
+    Activation gate_act;         /* of z, which multiplies the normed output */
+} DeltaSpec;
+
 /* down(act(gate(x)) * up(x)), or down(act(up(x))) without a gate. */
 typedef struct MlpSpec {
     int width;
@@ -164,6 +190,7 @@ typedef struct LayerSpec {
     const Mechanism *mixer;  /* NULL: none */
     AttentionSpec attention; /* of mixer_attention */
     MlaSpec mla;             /* of mixer_mla */
+    DeltaSpec delta;         /* of mixer_delta */
     const Mechanism *ffn;    /* NULL: none */
     MlpSpec mlp;             /* of ffn_mlp */
     ExpertsSpec experts;     /* of ffn_experts */

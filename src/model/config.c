@@ -262,8 +262,16 @@ Config config_text(const Config *c) {
     return text.object ? text : *c;
 }
 
+const Tensor *config_tensor(const Config *c, const char *name, int layer) {
+    return c->record->names ? names_tensor(c->record->names, name, layer, -1, "") : NULL;
+}
+
 bool config_has_tensor(const Config *c, const char *name, int layer) {
-    return c->record->names && names_tensor(c->record->names, name, layer, -1, "");
+    return config_tensor(c, name, layer) != NULL;
+}
+
+const char *config_tensor_root(const Config *c) {
+    return c->record->names ? c->record->names->root.model : "";
 }
 
 const JsonValue *config_whole(const Config *c, const char *key) {

@@ -39,6 +39,11 @@ Config config_text(const Config *c);
 /* Whether the checkpoint has a tensor of this whole name (a template of names.h): what a config does not say about its
  * layout. */
 bool config_has_tensor(const Config *c, const char *name, int layer);
+/* The same with its shape; NULL when absent. */
+const Tensor *config_tensor(const Config *c, const char *name, int layer);
+/* What the text model's tensor names begin with: "model.", "language_model.model."; "" where only the config is read.
+ */
+const char *config_tensor_root(const Config *c);
 
 /* A null value counts as absent, here and everywhere below. Does not record the key. */
 bool config_has(const Config *c, const char *key);

@@ -139,11 +139,19 @@ static float *read_floats(const Tensor *t, int64_t first, int64_t n) {
     return values;
 }
 
+/* [channels][kernel], as both layouts have it whatever their shape, to [kernel][channels]. */
+static float *turn_conv(float *values, int channels, int kernel) {
+    float *turned = mem_array((size_t)channels * (size_t)kernel, sizeof *turned);
+    for (int c = 0; turned && c < channels; c++)
+        for (int k = 0; k < kernel; k++) turned[k * channels + c] = values[c * kernel + k];
+    mem_free(values);
+    return turned;
+}
+
 static float *read_vector(const VectorPlan *plan) {
-    int64_t n = (int64_t)(plan->tensor->bytes / dtype_bytes(plan->tensor->dtype));
-    float *values = read_floats(plan->tensor, 0, n);
-    for (int64_t i = 0; values && plan->plus != 0 && i < n; i++) values[i] += plan->plus;
-    return values;
+    float *values = read_floats(plan->tensor, plan->from, plan->n);
+    for (int64_t i = 0; values && plan->plus != 0 && i < plan->n; i++) values[i] += plan->plus;
+    return values && plan->kernel ? turn_conv(values, plan->channels, plan->kernel) : values;
 }
 
 /* The bias of the rows that are taken. In place: row i comes from no earlier row than i. */

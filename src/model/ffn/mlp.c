@@ -66,7 +66,8 @@ static const char *activation_name(Activation act) {
                                         [ACT_RELU2] = "squared relu",
                                         [ACT_SIGMOID] = "sigmoid",
                                         [ACT_TANH] = "tanh",
-                                        [ACT_SOFTPLUS] = "softplus"};
+                                        [ACT_SOFTPLUS] = "softplus",
+                                        [ACT_EXP] = "exp"};
     return names[act];
 }
 

@@ -1,0 +1,196 @@
+/* Qwen3-Next and Qwen3.5, dense and mixtures: three layers of gated delta rule, then one of attention whose output a
+ * gate multiplies. Checkpoints in the Hugging Face layout store norm weights minus one (but for the delta rule's own
+ * norm); the MLX layout stores them whole, and is known by its convolutions, whose last axis is 1.
+ *
+ * A checkpoint without convolutions (every layer full) is Hugging Face's when it is laid out as transformers nests it;
+ * mlx-lm then forgets the one, transformers is right. */
+#include "model/mechanism.h"
+#include "model/standard.h"
+
+#include <string.h>
+
+static const char *const model_types[] = {"qwen3_next",  "qwen3_5",          "qwen3_5_text",
+                                          "qwen3_5_moe", "qwen3_5_moe_text", NULL};
+
+static const NameRoot roots[] = {
+    {"model.", ""}, {"language_model.model.", "language_model."}, {"model.language_model.", ""}, {NULL, NULL}};
+
+static const char *const irrelevant_keys[] = {
+    "output_router_logits",  "router_aux_loss_coef",         "mamba_ssm_dtype", /* the state is f32 here */
+    "mtp_num_hidden_layers", "mtp_use_dedicated_embeddings", "vision_config",       "image_token_id",
+    "video_token_id",        "vision_start_token_id",        "vision_end_token_id", NULL};
+
+static const char *const skipped_tensors[] = {"mtp.*", "*.mtp.*", "*visual.*", "*vision_tower.*", NULL};
+
+static bool is_next(const Config *c) {
+    return strcmp(config_string_or(c, "model_type", ""), "qwen3_next") == 0;
+}
+
+/* ---- the mixers ---- */
+
+/* q_proj holds, head by head, the query and then the gate. */
+static AttentionSpec read_attention(const Config *c, const StandardDefaults *d, int hidden, NormSpec norm) {
+    AttentionSpec a = standard_attention(c, d, hidden);
+    int64_t head = a.head_dim, all = 2 * head * a.n_heads;
+    if (!config_bool_or(c, "attn_output_gate", true))
+        config_fail(c, "\"attn_output_gate\" is false, which no reference runs");
+    a.gate = a.q;
+    a.q.rows = (RowSlice){all, 0, head, 2 * head};
+    a.gate.rows = (RowSlice){all, head, head, 2 * head};
+    a.gate_kind = GATE_ELEMENT;
+    a.gate_act = ACT_SIGMOID;
+    a.q_norm.norm = a.k_norm.norm = norm;
+    a.q_norm.norm.weight = "model.layers.*.self_attn.q_norm.weight";
+    a.k_norm.norm.weight = "model.layers.*.self_attn.k_norm.weight";
+    return a;
+}
+
+/* Qwen3-Next fuses q, k, v and z key head by key head; Qwen3.5 has q, k and v one after the other. */
+static void put_projections(DeltaSpec *d, bool next) {
+    int64_t keys = (int64_t)d->k_heads * d->k_dim, values = (int64_t)d->v_heads * d->v_dim;
+    int64_t group = d->v_heads / (d->k_heads ? d->k_heads : 1), wide = group * d->v_dim;
+    int64_t period = 2 * (int64_t)d->k_dim + 2 * wide, all = period * d->k_heads;
+    if (next) {
+        d->q = d->k = d->v = d->z = (LinearSpec){.name = "model.layers.*.linear_attn.in_proj_qkvz"};
+        d->q.rows = (RowSlice){all, 0, d->k_dim, period};
+        d->k.rows = (RowSlice){all, d->k_dim, d->k_dim, period};
+        d->v.rows = (RowSlice){all, 2 * d->k_dim, wide, period};
+        d->z.rows = (RowSlice){all, 2 * d->k_dim + wide, wide, period};
+        d->b = d->a = (LinearSpec){.name = "model.layers.*.linear_attn.in_proj_ba"};
+        d->b.rows = (RowSlice){2 * (int64_t)d->v_heads, 0, group, 2 * group};
+        d->a.rows = (RowSlice){2 * (int64_t)d->v_heads, group, group, 2 * group};
+        return;
+    }
+    d->q = d->k = d->v = (LinearSpec){.name = "model.layers.*.linear_attn.in_proj_qkv"};
+    d->q.rows = (RowSlice){2 * keys + values, 0, keys, keys};
+    d->k.rows = (RowSlice){2 * keys + values, keys, keys, keys};
+    d->v.rows = (RowSlice){2 * keys + values, 2 * keys, values, values};
+    d->z.name = "model.layers.*.linear_attn.in_proj_z";
+    d->b.name = "model.layers.*.linear_attn.in_proj_b";
+    d->a.name = "model.layers.*.linear_attn.in_proj_a";
+}
+
+static DeltaSpec read_delta(const Config *c, bool next, float eps) {
+    DeltaSpec d = {.k_heads = config_size_or(c, "linear_num_key_heads", 16),
+                   .v_heads = config_size_or(c, "linear_num_value_heads", 32),
+                   .k_dim = config_size_or(c, "linear_key_head_dim", 128),
+                   .v_dim = config_size_or(c, "linear_value_head_dim", 128),
+                   .kernel = config_size_or(c, "linear_conv_kernel_dim", 4),
+                   .o = {.name = "model.layers.*.linear_attn.out_proj"},
+                   .a_log = "model.layers.*.linear_attn.A_log",
+                   .dt_bias = "model.layers.*.linear_attn.dt_bias",
+                   .norm = standard_rms("model.layers.*.linear_attn.norm.weight", eps),
+                   .gate_act = ACT_SILU};
+    int64_t keys = (int64_t)d.k_heads * d.k_dim, values = (int64_t)d.v_heads * d.v_dim;
+    const char *conv = "model.layers.*.linear_attn.conv1d.weight";
+    d.q_conv = (ConvSpec){conv, NULL, 2 * keys + values, 0};
+    d.k_conv = (ConvSpec){conv, NULL, 2 * keys + values, keys};
+    d.v_conv = (ConvSpec){conv, NULL, 2 * keys + values, 2 * keys};
+    put_projections(&d, next);
+    return d;
+}
+
+/* ---- the feed-forward ---- */
+
+static ExpertsSpec read_experts(const Config *c, const MlpSpec *mlp) {
+    ExpertsSpec e = standard_experts(EXPERTS_IN_MLP, config_size_or(c, "moe_intermediate_size", 512), mlp->activation);
+    e.rule = (RouterRule){.score = ROUTER_SOFTMAX,
+                          .n_experts = config_size_or(c, "num_experts", is_next(c) ? 512 : 256),
+                          .n_chosen = config_size_or(c, "num_experts_per_tok", is_next(c) ? 10 : 8),
+                          .renormalise = config_bool_or(c, "norm_topk_prob", true)};
+    e.shared = *mlp;
+    e.shared.width = config_size_or(c, "shared_expert_intermediate_size", 512);
+    e.shared.gate.name = "model.layers.*.mlp.shared_expert.gate_proj";
+    e.shared.up.name = "model.layers.*.mlp.shared_expert.up_proj";
+    e.shared.down.name = "model.layers.*.mlp.shared_expert.down_proj";
+    e.shared_gate.name = "model.layers.*.mlp.shared_expert_gate";
+    return e;
+}
+
+static bool is_mixture(const Config *c) {
+    return is_next(c) || config_has(c, "num_experts") || strstr(config_string_or(c, "model_type", ""), "moe") != NULL;
+}
+
+static bool is_listed(const JsonValue *list, int layer) {
+    for (uint32_t i = 0; list && i < list->length; i++) {
+        int64_t n;
+        if (json_int(json_item(list, i), &n) && n == layer) return true;
+    }
+    return false;
+}
+
+static void put_experts(const Config *c, Blueprint *b, const MlpSpec *mlp) {
+    ExpertsSpec e = read_experts(c, mlp);
+    const JsonValue *dense = config_array(c, "mlp_only_layers", -1);
+    int step = config_size_or(c, "decoder_sparse_step", 1);
+    for (int i = 0; i < b->n_layers; i++) {
+        if (is_listed(dense, i) || (i + 1) % step != 0) continue;
+        b->layers[i].ffn = &ffn_experts;
+        b->layers[i].experts = e;
+    }
+}
+
+/* ---- the whole ---- */
+
+/* Which layers are full: layer_types, else every full_attention_interval-th. */
+static void put_mixers(const Config *c, Blueprint *b, const DeltaSpec *d) {
+    int interval = config_size_or(c, "full_attention_interval", 4);
+    for (int i = 0; i < b->n_layers; i++) {
+        LayerKind usual = (i + 1) % interval == 0 ? LAYER_FULL : LAYER_LINEAR;
+        LayerKind kind = standard_layer_kind(c, b->n_layers, i, usual);
+        if (kind == LAYER_LINEAR) {
+            b->layers[i].mixer = &mixer_delta;
+            b->layers[i].delta = *d;
+        } else if (kind != LAYER_FULL) {
+            config_fail(c, "\"layer_types\" item %d is neither full_attention nor linear_attention", i);
+        }
+    }
+}
+
+/* Whether norms are stored minus one: see above. */
+static bool norms_are_less_one(const Config *c, const Blueprint *b) {
+    for (int i = 0; i < b->n_layers; i++) {
+        const Tensor *conv = config_tensor(c, "model.layers.*.linear_attn.conv1d.weight", i);
+        if (conv && conv->n_dims == 3) return conv->shape[2] != 1;
+    }
+    return strncmp(config_tensor_root(c), "language_model.", 15) != 0;
+}
+
+static void put_ones(Blueprint *b) {
+    b->final_norm.plus = 1;
+    for (int i = 0; i < b->n_layers; i++) {
+        LayerSpec *l = &b->layers[i];
+        l->mixer_norm.plus = l->ffn_norm.plus = 1;
+        l->attention.q_norm.norm.plus = l->attention.k_norm.norm.plus = 1;
+    }
+}
+
+static bool put_rope(const Config *c, const StandardDefaults *d, Blueprint *b, int head_dim) {
+    Config section = rope_section(c);
+    int dims = rope_partial_dims(c, &section, head_dim, 0.25);
+    return config_ok(c) && standard_rope(c, d, b, 0, dims, false);
+}
+
+static bool qwen3_next_blueprint(const Config *root, Blueprint *b) {
+    static const StandardDefaults defaults = {.max_position = 32768, .theta = 10000};
+    Config text = config_text(root), *c = &text;
+    standard_model(c, &defaults, b);
+    if (c->object != root->object && !config_has(c, "tie_word_embeddings")) b->tie = standard_tie(root, b->tie);
+    config_bool_or(root, "tie_word_embeddings", false);
+    float eps = b->final_norm.eps;
+    AttentionSpec attention = read_attention(c, &defaults, b->hidden, standard_rms(NULL, eps));
+    DeltaSpec delta = read_delta(c, is_next(c), eps);
+    bool mixture = is_mixture(c);
+    int width = mixture ? config_size_or(c, "intermediate_size", 1) : config_size(c, "intermediate_size");
+    MlpSpec mlp = standard_mlp(c, &defaults, width);
+    int n_layers = standard_layer_count(c);
+    if (!config_ok(c) || !blueprint_allocate(c, b, n_layers, 1)) return false;
+    for (int i = 0; i < n_layers; i++) b->layers[i] = standard_layer(&attention, &mlp, eps);
+    put_mixers(c, b, &delta);
+    if (mixture) put_experts(c, b, &mlp);
+    if (norms_are_less_one(c, b)) put_ones(b);
+    return put_rope(c, &defaults, b, attention.head_dim) && config_ok(c);
+}
+
+const Family family_qwen3_next = {"qwen3_next",    model_types,          irrelevant_keys,
+                                  skipped_tensors, qwen3_next_blueprint, roots};
