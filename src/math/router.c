@@ -69,19 +69,20 @@ static void reject_groups(const RouterRule *rule, float *choice) {
 
 /* ---- weights ---- */
 
+static void activate(Activation act, const float *x, float *y, int n) {
+    ElementJob job = {.kind = ELEMENT_ACT, .act = act, .x = x, .y = y, .n = n};
+    kernels()->elements(&job);
+}
+
 static void finish_weights(const RouterRule *rule, float *weights) {
     int k = rule->n_chosen;
     float sum = 0;
     if (rule->score == ROUTER_SOFTMAX_CHOSEN) ops_softmax(weights, weights, k);
+    if (rule->score == ROUTER_SIGMOID_CHOSEN) activate(ACT_SIGMOID, weights, weights, k);
     for (int i = 0; i < k; i++) sum += weights[i];
     if (sum < rule->renormalise_min) sum = rule->renormalise_min;
     for (int i = 0; i < k && rule->renormalise; i++) weights[i] /= sum + rule->renormalise_eps;
     for (int i = 0; i < k && rule->scale != 0; i++) weights[i] *= rule->scale;
-}
-
-static void activate(Activation act, const float *x, float *y, int n) {
-    ElementJob job = {.kind = ELEMENT_ACT, .act = act, .x = x, .y = y, .n = n};
-    kernels()->elements(&job);
 }
 
 static void score_all(const RouterRule *rule, const float *logits, float *scores) {

@@ -10,6 +10,7 @@ typedef enum RouterScore {
     ROUTER_SOFTMAX,        /* over all experts */
     ROUTER_SIGMOID,        /* each by itself */
     ROUTER_SOFTMAX_CHOSEN, /* the choice is by logit, the softmax over those chosen */
+    ROUTER_SIGMOID_CHOSEN, /* the choice is by logit, which large sigmoids would not tell apart */
     ROUTER_SQRT_SOFTPLUS,  /* sqrt(ln(1 + exp(x))) */
     ROUTER_SPARSE_MIXER,   /* PhiMoE: two softmaxes, each over what is near enough to its best (arXiv:2310.00811) */
 } RouterScore;

@@ -103,7 +103,7 @@ static const Tensor *want_part(Binder *b, const LinearPlan *plan, const char *mo
     int64_t rows = plan->source.rows;
     Shape matrix = {2, {rows, cols}}, stack = {3, {plan->n_slots, rows, cols}};
     snprintf(name, sizeof name, "%s%s", module, suffix);
-    const Tensor *t = want_tensor(b, name, plan->n_slots > 1 ? &stack : &matrix, allowed);
+    const Tensor *t = want_tensor(b, name, plan->stacked ? &stack : &matrix, allowed);
     if (t) *data = t->data + t->bytes / (uint64_t)plan->n_slots * (uint64_t)plan->slot;
     return t;
 }
@@ -196,7 +196,7 @@ static bool plan_bias(Binder *b, const LinearSpec *spec, int layer, int expert, 
     if (!spec->bias) return true;
     names_expand(b->names, spec->name, layer, expert, spec->bare ? "" : ".weight", module);
     snprintf(name, sizeof name, "%s%s", module, spec->bare ? "_bias" : ".bias");
-    plan->bias = want_tensor(b, name, plan->n_slots > 1 ? &stack : &vector, FLOATS);
+    plan->bias = want_tensor(b, name, plan->stacked ? &stack : &vector, FLOATS);
     return plan->bias != NULL;
 }
 
@@ -247,14 +247,14 @@ bool bind_experts(Binder *b, const LinearSpec *forms, int layer, int n, int64_t 
                   const Linear ***out) {
     enum { MAX_EXPERTS = 1 << 16 };
     const LinearSpec *form = find_form(b, forms, layer);
-    bool each = is_each(form);
     if (!form->name) return true;
+    bool each = is_each(form);
     if (n < 1 || n > MAX_EXPERTS) return bind_fail(b, "config.json: %d experts are more than any model has", n);
     const Linear **list = arena_array(&b->weights->arena, (size_t)n, sizeof *list);
     if (!list) return error_memory(b->err, "the experts");
     for (int i = 0; i < n; i++) {
         bool stacked = !each && form->blocks.total == 0;
-        LinearPlan plan = {.out = &list[i], .slot = stacked ? i : 0, .n_slots = stacked ? n : 1};
+        LinearPlan plan = {.out = &list[i], .stacked = stacked, .slot = stacked ? i : 0, .n_slots = stacked ? n : 1};
         LinearSpec spec = *form;
         if (form->blocks.total && !choose_block(b, form, i, rows, cols, &spec, &plan)) return false;
         if (!bind_plan_weight(b, &spec, layer, each ? i : -1, rows, cols, &plan) ||

@@ -41,7 +41,7 @@ typedef struct MlpWeights {
 } MlpWeights;
 
 typedef struct ExpertsWeights {
-    const Linear *router, *shared_gate;
+    const Linear *router, *shared_gate, *mix;
     const float *correction;
     const Linear **gate, **up, **down; /* [experts] */
     MlpWeights shared;

@@ -15,6 +15,7 @@ typedef struct LinearPlan {
     const Tensor *parts[PLAN_PARTS]; /* weight, scales, biases, d, dmin */
     const Tensor *bias;
     int slot, n_slots; /* which one of a stack of experts; 0 of 1 */
+    bool stacked;
     const Linear **out;
 } LinearPlan;
 

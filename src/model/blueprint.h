@@ -94,11 +94,14 @@ typedef struct AttentionSpec {
     int chunk;     /* a row at p sees from p - p % chunk on; 0: no such limit */
     float scale;   /* of the scores */
     float softcap; /* scores become cap * tanh(score / cap) */
+    float v_scale; /* of the values; 0: 1 */
     float clip;    /* q, k and v are limited to -clip .. clip, after their norms and before rotation */
     LinearSpec q, k, v, o;
     bool v_is_k; /* values are the keys as projected, before norm and rotation */
     int donor;   /* when shared: the earlier layer whose keys and values are read; this layer stores none */
     bool shared;
+    /* Keys and values as the last layer that lends them projected them, normed, rotated and stored by this one. */
+    bool lends, borrows;
     HeadNormSpec q_norm, k_norm, v_norm;
     bool norm_after_rope; /* q_norm and k_norm act on rotated vectors */
     PositionScale position_scale;
@@ -171,6 +174,7 @@ typedef struct MlpSpec {
 typedef struct ExpertsSpec {
     RouterRule rule; /* how many experts, how many are chosen, and how */
     LinearSpec router;
+    float router_softcap;   /* logits become cap * tanh(logit / cap); 0: none */
     const char *correction; /* tensor [experts] added to the scores for the choice alone */
     /* Where the weights may be, ended by one without a name: bind_experts says how forms are told apart. */
     LinearSpec gate[EXPERT_FORMS], up[EXPERT_FORMS], down[EXPERT_FORMS];
@@ -178,6 +182,7 @@ typedef struct ExpertsSpec {
     bool weigh_inputs;      /* an expert's weight multiplies its input, not its output */
     MlpSpec shared;         /* an expert for every row, added; width 0: none */
     LinearSpec shared_gate; /* [1, hidden]: the shared one's output is multiplied by its sigmoid */
+    LinearSpec mix;         /* [2, hidden]: its softmax weighs the routed sum and the shared one */
     float routed_scale;     /* of the sum over chosen experts; 0: 1 */
 } ExpertsSpec;
 

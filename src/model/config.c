@@ -246,6 +246,25 @@ int config_size_at(const Config *c, const char *key, int n, int i) {
     return 1;
 }
 
+double config_number_each(const Config *c, const char *key, int i, double fallback) {
+    const JsonValue *v = json_get(c->object, key);
+    double d;
+    if (!v || v->type != JSON_ARRAY) return config_number_or(c, key, fallback);
+    take(c, key);
+    const JsonValue *item = i >= 0 && (uint32_t)i < v->length ? json_item(v, (uint32_t)i) : NULL;
+    if (!item || item->type == JSON_NULL) return fallback;
+    if (json_number(item, &d) && isfinite(d)) return d;
+    fail_value(c, key, v, "a number or a list of them");
+    return 1;
+}
+
+int config_size_each(const Config *c, const char *key, int i, int fallback) {
+    double d = config_number_each(c, key, i, fallback);
+    if (d >= 0 && d <= CONFIG_MAX_SIZE && d == floor(d)) return (int)d;
+    config_fail(c, "\"%s%s\" has %g, expected whole numbers", c->path, key, d);
+    return 1;
+}
+
 Config config_section(const Config *c, const char *key) {
     Config section = {c->record, json_get_set(c->object, key), ""};
     snprintf(section.path, sizeof section.path, "%.20s%.40s.", c->path, key);

@@ -68,6 +68,9 @@ const JsonValue *config_array(const Config *c, const char *key, int n);
 /* Item i of a list of n of them, one for each layer. Mistakes as above. */
 int config_size_at(const Config *c, const char *key, int n, int i);
 double config_number_at(const Config *c, const char *key, int n, int i);
+/* The number, or item i of a list of them; the fallback where the key, or the item, is absent or null. */
+double config_number_each(const Config *c, const char *key, int i, double fallback);
+int config_size_each(const Config *c, const char *key, int i, int fallback);
 /* A section, whose own keys must then be read one by one. A value that is no object is a mistake. */
 Config config_section(const Config *c, const char *key);
 /* Records the key and all within it as read: another reader looks after it. NULL when absent. */

@@ -281,6 +281,22 @@ static bool make_angles(Step *s) {
     return angles != NULL;
 }
 
+/* Room for what layers lend each other, where some do. */
+static bool make_lent(Step *s) {
+    int k = 0, v = 0;
+    for (int i = 0; i < s->blueprint->n_layers; i++) {
+        const AttentionSpec *a = &s->blueprint->layers[i].attention;
+        if (!a->lends) continue;
+        int width = a->n_kv_heads * a->head_dim, values = a->n_kv_heads * (a->v_dim ? a->v_dim : a->head_dim);
+        k = width > k ? width : k;
+        v = values > v ? values : v;
+    }
+    if (k == 0) return true;
+    s->lent_k = step_floats(s, s->n, k);
+    s->lent_v = step_floats(s, s->n, v);
+    return s->lent_k && s->lent_v;
+}
+
 static bool keeps_state(const LayerSpec *spec) {
     LayerShape shape = {0};
     if (spec->mixer && spec->mixer->state) spec->mixer->state(spec, KV_F32, &shape);
@@ -312,7 +328,7 @@ bool decoder_run(Step *s, const float **logits) {
     int n_wanted = 0, *from = arena_array(s->arena, (size_t)s->n, sizeof *from);
     s->hidden = step_keep(s, b->hidden);
     Scratch t = {step_floats(s, s->n, b->hidden), step_floats(s, s->n, b->hidden), step_floats(s, s->n, b->hidden)};
-    if (!from || !s->hidden || !t.x || !t.y || !t.z || !make_angles(s)) return false;
+    if (!from || !s->hidden || !t.x || !t.y || !t.z || !make_angles(s) || !make_lent(s)) return false;
     for (int r = 0; r < s->n; r++)
         if (s->rows[r].wants_logits) from[n_wanted++] = r;
     bool some = n_wanted < all.n;

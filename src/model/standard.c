@@ -70,10 +70,11 @@ static float norm_eps(const Config *c, const StandardDefaults *d) {
 }
 
 void standard_model(const Config *c, const StandardDefaults *d, Blueprint *b) {
-    static const char *const widths[] = {"hidden_size", "n_embd", "hidden_dim", "model_dim", NULL};
-    static const char *const lengths[] = {"max_position_embeddings", "n_positions", NULL};
+    static const char *const widths[] = {"hidden_size", "n_embd", "hidden_dim", "model_dim", "d_model", NULL};
+    static const char *const lengths[] = {"max_position_embeddings", "n_positions", "max_seq_len", NULL};
+    static const char *const vocabs[] = {"vocab_size", "num_vocab", NULL};
     b->hidden = config_size(c, first_key(c, widths));
-    b->vocab = d->vocab ? config_size_or(c, "vocab_size", d->vocab) : config_size(c, "vocab_size");
+    b->vocab = d->vocab ? config_size_or(c, first_key(c, vocabs), d->vocab) : config_size(c, first_key(c, vocabs));
     b->max_context = config_size_or(c, first_key(c, lengths), d->max_position ? d->max_position : 2048);
     b->tie = standard_tie(c, d->tie);
     b->embedding = (LinearSpec){.name = "model.embed_tokens"};
@@ -82,7 +83,7 @@ void standard_model(const Config *c, const StandardDefaults *d, Blueprint *b) {
 }
 
 AttentionSpec standard_attention(const Config *c, const StandardDefaults *d, int hidden) {
-    static const char *const counts[] = {"num_attention_heads", "n_head", "num_heads", NULL};
+    static const char *const counts[] = {"num_attention_heads", "n_head", "num_heads", "n_heads", NULL};
     const char *count = first_key(c, counts);
     int heads = d->heads ? config_size_or(c, count, d->heads) : config_size(c, count);
     int kv_heads = config_size_unless_null(c, "num_key_value_heads", d->kv_heads);
@@ -194,10 +195,11 @@ static Config kind_section(const Config *section, const char *kind, bool needed)
     return none;
 }
 
-static bool read_kind_rope(const Config *section, double theta, int head_dim, const Blueprint *b, RopeSpec *out) {
-    RopeInput in = {.theta = theta,
-                    .dims = rope_partial_dims(section, section, head_dim, 1),
-                    .max_position = b->max_context};
+/* `top`: where a partial_rotary_factor for all kinds may be. */
+static bool read_kind_rope(const Config *top, const Config *section, double theta, double partial, int head_dim,
+                           const Blueprint *b, RopeSpec *out) {
+    RopeInput in = {
+        .theta = theta, .dims = rope_partial_dims(top, section, head_dim, partial), .max_position = b->max_context};
     return config_ok(section) && rope_read(section, &in, out);
 }
 
@@ -207,10 +209,18 @@ bool standard_kind_ropes(const Config *c, Blueprint *b, int head_dim, double ful
         full = kind_section(&section, "full_attention", some_layer_has(b, 0));
         sliding = kind_section(&section, "sliding_attention", some_layer_has(b, 1));
     }
-    if (!read_kind_rope(&full, full_theta, head_dim, b, &b->ropes[0]) ||
-        !read_kind_rope(&sliding, sliding_theta, head_dim, b, &b->ropes[1]))
+    if (!read_kind_rope(&full, &full, full_theta, 1, head_dim, b, &b->ropes[0]) ||
+        !read_kind_rope(&sliding, &sliding, sliding_theta, 1, head_dim, b, &b->ropes[1]))
         return false;
     b->context_note = rope_context_note(&b->ropes[0]);
+    return true;
+}
+
+bool standard_kind_rope(const Config *c, Blueprint *b, int index, const char *kind, double theta, double partial,
+                        int head_dim) {
+    Config all = rope_section(c), section = rope_kind_section(&all, kind);
+    if (!read_kind_rope(c, &section, theta, partial, head_dim, b, &b->ropes[index])) return false;
+    b->context_note = rope_context_note(&b->ropes[index]);
     return true;
 }
 

@@ -39,10 +39,14 @@ void standard_norm_around(LayerSpec *layer, float plus);
 void standard_head_norms(AttentionSpec *a, HeadNormSpan span, float eps);
 /* Fills b->ropes[index] from rope_theta and rope_scaling (or rope_parameters) of c. */
 bool standard_rope(const Config *c, const StandardDefaults *d, Blueprint *b, int index, int dims, bool interleaved);
-/* Fills ropes[0] for full layers and ropes[1] for sliding ones, after the layers say which they have. Older configs have
- * one rope_scaling, which is for full layers alone; newer ones have a section per kind in rope_parameters, which may
- * rotate part of a head. Thetas: where no section has its own. */
+/* Fills ropes[0] for full layers and ropes[1] for sliding ones, after the layers say which they have. Older configs
+ * have one rope_scaling, which is for full layers alone; newer ones have a section per kind in rope_parameters, which
+ * may rotate part of a head. Thetas: where no section has its own. */
 bool standard_kind_ropes(const Config *c, Blueprint *b, int head_dim, double full_theta, double sliding_theta);
+/* Fills b->ropes[index] with the rope of one kind of layer ("full_attention"), whose settings are a section of
+ * rope_parameters; without any, theta. `partial`: the part of a head that is rotated when nothing says it. */
+bool standard_kind_rope(const Config *c, Blueprint *b, int index, const char *kind, double theta, double partial,
+                        int head_dim);
 /* The count of layers: num_hidden_layers, n_layers, num_layers, n_layer. */
 int standard_layer_count(const Config *c);
 TieRule standard_tie(const Config *c, TieRule when_absent);
@@ -70,6 +74,8 @@ ExpertsSpec standard_experts(ExpertNames names, int width, Activation act);
 /* What every row goes through, n times the width of one expert, or none: mlp's activation and biases, names
  * mlp.shared_experts.gate_proj ... */
 MlpSpec standard_shared_experts(const Config *c, const MlpSpec *mlp, int width, int n);
+/* Whether a layer has experts, as Qwen says it: every decoder_sparse_step-th has, unless mlp_only_layers names it. */
+bool standard_sparse_layer(const Config *c, int layer);
 /* Makes the layer's feed-forward these experts. */
 void standard_use_experts(LayerSpec *layer, const ExpertsSpec *e);
 

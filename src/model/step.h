@@ -31,6 +31,7 @@ typedef struct Step {
     float *hidden;                 /* [n][hidden], the residual stream */
     StepBuffer kept[STEP_BUFFERS]; /* row by row values that outlive a layer, hidden among them */
     int n_kept;
+    float *lent_k, *lent_v; /* keys and values of all rows as the last layer that lends them projected them */
     ModelTap *tap;
     void *tap_context;
 } Step;

@@ -10,14 +10,6 @@ static const char *const irrelevant_keys[] = {"output_router_logits", "router_au
                                               "qkv_bias", /* Qwen 2: always */
                                               NULL};
 
-static bool is_listed(const JsonValue *list, int layer) {
-    for (uint32_t i = 0; list && i < list->length; i++) {
-        int64_t n;
-        if (json_int(json_item(list, i), &n) && n == layer) return true;
-    }
-    return false;
-}
-
 static ExpertsSpec read_experts(const Config *c, const MlpSpec *mlp, bool third) {
     ExpertsSpec e = standard_experts(EXPERTS_IN_MLP, config_size_or(c, "moe_intermediate_size", third ? 768 : 1408),
                                      mlp->activation);
@@ -43,15 +35,13 @@ static bool qwen_moe_blueprint(const Config *c, Blueprint *b) {
         return config_fail(c, "\"use_sliding_window\" is on, which no reference runs for this family");
     config_size_or(c, "sliding_window", 0);
     ExpertsSpec e = read_experts(c, &b->layers[0].mlp, third);
-    const JsonValue *dense = config_array(c, "mlp_only_layers", -1);
-    int step = config_size_or(c, "decoder_sparse_step", 1);
     for (int i = 0; i < b->n_layers; i++) {
         AttentionSpec *a = &b->layers[i].attention;
         if (third)
             standard_head_norms(a, SPAN_HEAD, b->final_norm.eps);
         else
             a->q.bias = a->k.bias = a->v.bias = true;
-        if (!is_listed(dense, i) && (i + 1) % step == 0) standard_use_experts(&b->layers[i], &e);
+        if (standard_sparse_layer(c, i)) standard_use_experts(&b->layers[i], &e);
     }
     return config_ok(c);
 }

@@ -26,7 +26,8 @@ static bool experts_bind(Binder *b, const LayerSpec *layer_spec, int layer, Laye
            bind_experts(b, e->up, layer, n, e->expert.width, hidden, &w->up) &&
            bind_experts(b, e->down, layer, n, hidden, e->expert.width, &w->down) &&
            (e->shared.width == 0 || mlp_bind(b, &e->shared, layer, &w->shared)) &&
-           bind_linear(b, &e->shared_gate, layer, 1, hidden, &w->shared_gate);
+           bind_linear(b, &e->shared_gate, layer, 1, hidden, &w->shared_gate) &&
+           bind_linear(b, &e->mix, layer, 2, hidden, &w->mix);
 }
 
 /* ---- who goes where ---- */
@@ -202,6 +203,7 @@ static bool run_routed(Step *s, int layer, const float *x, float *out) {
     LinearJob router = {.w = w->router, .y = logits};
     Routes t;
     if (!logits || !step_linear(s, &router, 1, x, s->blueprint->hidden, layer, "router")) return false;
+    if (e->router_softcap != 0) ops_softcap(s->pool, logits, e->router_softcap, logits, s->n, e->rule.n_experts);
     step_tap(s, layer, "router", logits, e->rule.n_experts);
     if (!route(s, e, logits, w->correction, &t)) return false;
     float *up = step_floats(s, t.n_pairs, e->expert.width), *pairs = step_floats(s, t.n_pairs, s->blueprint->hidden);
@@ -223,21 +225,40 @@ static bool run_routed(Step *s, int layer, const float *x, float *out) {
     return true;
 }
 
+/* Row r of y times factors[r * stride]. */
+static void scale_rows(const Step *s, const float *factors, int stride, float *y) {
+    int hidden = s->blueprint->hidden;
+    for (int r = 0; r < s->n; r++) {
+        float *row = y + (size_t)r * (size_t)hidden;
+        ops_scale(s->pool, row, factors[(size_t)r * (size_t)stride], row, 1, hidden);
+    }
+}
+
+/* out, the routed sum, and y, the shared one, weighed as the layer says. */
+static bool weigh_shared(Step *s, int layer, const float *x, float *out, float *y) {
+    const ExpertsWeights *w = &s->weights->layers[layer].experts;
+    float *gate = step_floats(s, s->n, 2);
+    LinearJob job = {.w = w->mix ? w->mix : w->shared_gate, .y = gate};
+    if (!job.w) return true;
+    if (!gate || !step_linear(s, &job, 1, x, s->blueprint->hidden, layer, "shared gate")) return false;
+    if (w->mix) {
+        for (int r = 0; r < s->n; r++) ops_softmax(gate + 2 * (size_t)r, gate + 2 * (size_t)r, 2);
+        scale_rows(s, gate, 2, out);
+        scale_rows(s, gate + 1, 2, y);
+    } else {
+        ops_act(s->pool, ACT_SIGMOID, gate, gate, s->n, 1);
+        scale_rows(s, gate, 1, y);
+    }
+    return true;
+}
+
 /* The expert that every row goes through, added to out. */
 static bool add_shared(Step *s, int layer, const float *x, float *out) {
     const ExpertsSpec *e = &s->blueprint->layers[layer].experts;
-    const ExpertsWeights *w = &s->weights->layers[layer].experts;
-    int hidden = s->blueprint->hidden;
-    float *y = step_floats(s, s->n, hidden), *gate = step_floats(s, s->n, 1);
-    LinearJob job = {.w = w->shared_gate, .y = gate};
-    if (!y || !gate || !mlp_run(s, &e->shared, &w->shared, layer, x, y)) return false;
-    if (w->shared_gate) {
-        if (!step_linear(s, &job, 1, x, hidden, layer, "shared gate")) return false;
-        ops_act(s->pool, ACT_SIGMOID, gate, gate, s->n, 1);
-        for (int r = 0; r < s->n; r++)
-            ops_scale(s->pool, y + (size_t)r * (size_t)hidden, gate[r], y + (size_t)r * (size_t)hidden, 1, hidden);
-    }
-    ops_add(s->pool, out, y, out, s->n, hidden);
+    float *y = step_floats(s, s->n, s->blueprint->hidden);
+    if (!y || !mlp_run(s, &e->shared, &s->weights->layers[layer].experts.shared, layer, x, y)) return false;
+    if (!weigh_shared(s, layer, x, out, y)) return false;
+    ops_add(s->pool, out, y, out, s->n, s->blueprint->hidden);
     return true;
 }
 

@@ -34,8 +34,9 @@ static bool bind_head_norm(Binder *b, const HeadNormSpec *spec, int layer, int h
 static bool bind_keys_values(Binder *b, const AttentionSpec *a, int layer, AttentionWeights *w) {
     int64_t hidden = bind_hidden(b);
     if (a->shared) return true;
-    return bind_linear(b, &a->k, layer, (int64_t)a->n_kv_heads * a->head_dim, hidden, &w->k) &&
-           (a->v_is_k || bind_linear(b, &a->v, layer, (int64_t)a->n_kv_heads * value_dim(a), hidden, &w->v)) &&
+    return (a->borrows || bind_linear(b, &a->k, layer, (int64_t)a->n_kv_heads * a->head_dim, hidden, &w->k)) &&
+           (a->borrows || a->v_is_k ||
+            bind_linear(b, &a->v, layer, (int64_t)a->n_kv_heads * value_dim(a), hidden, &w->v)) &&
            bind_head_norm(b, &a->k_norm, layer, a->n_kv_heads, a->head_dim, &w->k_norm) &&
            bind_head_norm(b, &a->v_norm, layer, a->n_kv_heads, value_dim(a), &w->v_norm);
 }
@@ -99,6 +100,7 @@ static bool store_keys_values(Step *s, int layer, float *k, float *v) {
     norm_and_rotate(s, a, &a->k_norm, &w->k_norm, k, a->n_kv_heads);
     norm_heads(s, &a->v_norm, &w->v_norm, v, a->n_kv_heads, value_dim(a));
     clip(a, v, (size_t)s->n * (size_t)v_width);
+    if (a->v_scale != 0) ops_scale(s->pool, v, a->v_scale, v, s->n, v_width);
     step_tap(s, layer, "rope k", k, k_width);
     return step_store(s, layer, k, k_width, v, v_width);
 }
@@ -175,6 +177,14 @@ static bool read_values(Step *s, int layer, const float *x, float *q, float *out
 
 /* ---- the mechanism ---- */
 
+/* Keys and values on loan between layers; which ones a layer takes is settled by the order of layers. */
+static void lend(Step *s, const AttentionSpec *a, float *k, float *v) {
+    size_t k_size = (size_t)s->n * (size_t)a->n_kv_heads * (size_t)a->head_dim * sizeof *k;
+    size_t v_size = (size_t)s->n * (size_t)a->n_kv_heads * (size_t)value_dim(a) * sizeof *v;
+    memcpy(a->lends ? s->lent_k : k, a->lends ? k : s->lent_k, k_size);
+    memcpy(a->lends ? s->lent_v : v, a->lends ? v : s->lent_v, v_size);
+}
+
 /* q, k and v as far as the layer has them and the caller wants them, in one region. */
 static bool project(Step *s, int layer, const float *x, float *q, float *k, float *v) {
     const AttentionSpec *a = &s->blueprint->layers[layer].attention;
@@ -182,9 +192,11 @@ static bool project(Step *s, int layer, const float *x, float *q, float *k, floa
     LinearJob jobs[3];
     int n = 0;
     if (q) jobs[n++] = (LinearJob){.w = w->q, .y = q};
-    if (k) jobs[n++] = (LinearJob){.w = w->k, .y = k};
-    if (v && !a->v_is_k) jobs[n++] = (LinearJob){.w = w->v, .y = v};
-    return step_linear(s, jobs, n, x, s->blueprint->hidden, layer, "q_proj");
+    if (k && w->k) jobs[n++] = (LinearJob){.w = w->k, .y = k};
+    if (v && w->v) jobs[n++] = (LinearJob){.w = w->v, .y = v};
+    if (n && !step_linear(s, jobs, n, x, s->blueprint->hidden, layer, "q_proj")) return false;
+    if (k && (a->lends || a->borrows)) lend(s, a, k, v);
+    return true;
 }
 
 static bool attention_run(Step *s, int layer, const float *x, float *out) {
