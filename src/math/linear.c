@@ -17,14 +17,14 @@ struct Linear {
     float *bias; /* NULL or [rows] */
 };
 
-enum { STREAMED_ROWS = 16, GROUP_SIZES = 4, MAX_TASK_TILES = 4, FLOAT_TASK = 32, FORK_BYTES = 1 << 17 };
+enum { STREAMED_ROWS = 16, GROUP_SIZES = 4, MAX_TASK_TILES = 4, FLOAT_TASK = 32 };
 
 struct Activations {
     const float *x; /* NULL in a selection until float weights ask for it */
     int rows, cols, bits;
     QuantRows *forms[GROUP_SIZES]; /* groups of 16, 32, 64, 128 */
     uint8_t *bad;                  /* [rows] */
-    bool scanned;                  /* for float weights */
+    bool scanned;                  /* bad is known, or will be when the forms planned now are made */
     Activations *parent;           /* a selection: row i is row from[i] of the parent, which has no parent */
     int *from;
     bool consecutive; /* from[i] = from[0] + i: floats point into the parent */
@@ -178,40 +178,85 @@ static QuantRows *form_new(const Activations *a, int group, Arena *arena) {
     size_t rows = (size_t)a->rows, groups = rows * (size_t)q->n_groups;
     q->codes = arena_array(arena, rows, (size_t)q->padded * (size_t)a->bits / 8);
     q->steps = arena_array(arena, groups, sizeof *q->steps);
-    q->bad = a->bad;
-    return q->codes && q->steps ? q : NULL;
+    /* the first look at x tells which rows are bad; another form may be made at the same time and tells nobody */
+    q->bad = a->scanned ? arena_array(arena, rows, 1) : a->bad;
+    return q->codes && q->steps && q->bad ? q : NULL;
 }
 
-typedef struct PrepareContext {
-    Activations *a;
-    QuantRows *form; /* NULL: only look for non-finite inputs */
-    int rows_per_task;
-} PrepareContext;
+/* ---- what the jobs' inputs still lack, made in one parallel region for all of them ---- */
 
-static void prepare_task(void *context, int task, int thread) {
-    (void)thread;
-    PrepareContext *c = context;
-    int first = task * c->rows_per_task, end = first + c->rows_per_task;
-    for (int r = first; r < end && r < c->a->rows; r++) {
-        const float *x = c->a->x + (size_t)r * (size_t)c->a->cols;
-        if (c->form)
-            kernels()->quantize(x, c->form, r);
+/* Rows of one form (or of the floats) of one input: of the whole ones quantised or looked at, of selections copied. */
+typedef struct FillJob {
+    const Activations *a;
+    QuantRows *form; /* NULL: the floats, copied to x or looked at for what is not finite */
+    float *x;
+} FillJob;
+
+typedef struct FillContext {
+    FillJob *jobs;
+    int *first_task; /* [n_jobs + 1] */
+    int n_jobs;
+    int64_t elements;
+} FillContext;
+
+enum { FILL_ROWS = 8, FORK_ELEMENTS = 1 << 15 };
+
+/* The job j with first_task[j] <= task < first_task[j + 1]. */
+static int job_of_task(const int *first_task, int n_jobs, int task) {
+    int low = 0, high = n_jobs;
+    while (high - low > 1) {
+        int middle = low + (high - low) / 2;
+        if (first_task[middle] <= task)
+            low = middle;
         else
-            c->a->bad[r] = !kernels()->all_finite(x, c->a->cols);
+            high = middle;
     }
+    return low;
 }
 
-/* Small steps stay on the calling thread: waking the others costs more than the work. */
-static void prepare(Activations *a, QuantRows *form, Pool *pool) {
-    PrepareContext context = {a, form, 8};
-    if ((int64_t)a->rows * a->cols < 32768) context.rows_per_task = a->rows;
-    pool_run(pool, prepare_task, &context, (a->rows + context.rows_per_task - 1) / context.rows_per_task);
+static void fill_row(const FillJob *job, int row) {
+    const Activations *a = job->a;
+    size_t cols = (size_t)a->cols;
+    if (a->parent && job->form)
+        kernels()->quant_copy(job->form, row, a->parent->forms[group_index(job->form->group)], a->from[row]);
+    else if (a->parent)
+        memcpy(job->x + (size_t)row * cols, a->parent->x + (size_t)a->from[row] * cols, cols * sizeof(float));
+    else if (job->form)
+        kernels()->quantize(a->x + (size_t)row * cols, job->form, row);
+    else
+        a->bad[row] = !kernels()->all_finite(a->x + (size_t)row * cols, a->cols);
 }
 
-/* The form that w needs of inputs that are no selection, made now if it is not there yet. */
-static bool prepare_whole(Activations *a, const Linear *w, Pool *pool, Arena *arena) {
+static void fill_task(void *context, int task, int thread) {
+    (void)thread;
+    const FillContext *c = context;
+    int j = job_of_task(c->first_task, c->n_jobs, task);
+    int first = (task - c->first_task[j]) * FILL_ROWS, end = first + FILL_ROWS;
+    for (int r = first; r < end && r < c->jobs[j].a->rows; r++) fill_row(&c->jobs[j], r);
+}
+
+static void fill_add(FillContext *c, FillJob job) {
+    int tasks = (job.a->rows + FILL_ROWS - 1) / FILL_ROWS;
+    c->jobs[c->n_jobs++] = job;
+    c->first_task[c->n_jobs] = c->first_task[c->n_jobs - 1] + tasks;
+    c->elements += (int64_t)job.a->rows * job.a->cols;
+}
+
+/* Little work stays on the calling thread: waking the others costs more. */
+static void fill_run(FillContext *c, Pool *pool) {
+    int n_tasks = c->first_task[c->n_jobs];
+    if (c->elements >= FORK_ELEMENTS)
+        pool_run(pool, fill_task, c, n_tasks);
+    else
+        for (int t = 0; t < n_tasks; t++) fill_task(c, t, 0);
+    c->n_jobs = 0;
+    c->elements = 0;
+}
+
+/* The form that w needs of inputs that are no selection. */
+static bool plan_whole(Activations *a, const Linear *w, FillContext *fill, Arena *arena) {
     if (!w->integer) {
-        if (!a->scanned) prepare(a, NULL, pool);
+        if (!a->scanned) fill_add(fill, (FillJob){.a = a});
         a->scanned = true;
         return true;
     }
@@ -219,92 +264,55 @@ static bool prepare_whole(Activations *a, const Linear *w, Pool *pool, Arena *ar
     if (*form) return true;
     *form = form_new(a, w->format.group, arena);
     if (!*form) return false;
-    prepare(a, *form, pool);
+    a->scanned = true;
+    fill_add(fill, (FillJob){.a = a, .form = *form});
     return true;
 }
 
-/* ---- selections: rows are copied, or all of them are the parent's ---- */
-
-typedef struct CopyJob {
-    const Activations *a;
-    QuantRows *form; /* NULL: the floats go to x */
-    float *x;
-} CopyJob;
-
-typedef struct CopyContext {
-    CopyJob *jobs;
-    int n_jobs, per_task;
-    size_t bytes;
-} CopyContext;
-
-static void copy_task(void *context, int task, int thread) {
-    (void)thread;
-    const CopyContext *c = context;
-    for (int j = task * c->per_task; j < (task + 1) * c->per_task && j < c->n_jobs; j++) {
-        const Activations *a = c->jobs[j].a;
-        QuantRows *form = c->jobs[j].form;
-        size_t cols = (size_t)a->cols;
-        for (int i = 0; i < a->rows; i++) {
-            if (form)
-                kernels()->quant_copy(form, i, a->parent->forms[group_index(form->group)], a->from[i]);
-            else
-                memcpy(c->jobs[j].x + (size_t)i * cols, a->parent->x + (size_t)a->from[i] * cols, cols * sizeof(float));
-        }
-    }
-}
-
-/* What w needs of a selection, whose parent has it: made now, or put on the list of what is to be copied. */
-static bool plan_copy(Activations *a, const Linear *w, CopyContext *copies, Arena *arena) {
+/* What w needs of a selection, whose parent has it. */
+static bool plan_selection(Activations *a, const Linear *w, FillContext *fill, Arena *arena) {
     for (int i = 0; i < a->rows; i++) a->bad[i] = a->parent->bad[a->from[i]];
-    size_t bytes = (size_t)a->rows * (size_t)a->cols * sizeof(float);
     if (!w->integer) {
         if (a->x) return true;
         float *x = arena_array(arena, (size_t)a->rows, (size_t)a->cols * sizeof *x);
         if (!x) return false;
-        copies->jobs[copies->n_jobs++] = (CopyJob){.a = a, .x = x};
-        copies->bytes += bytes;
+        fill_add(fill, (FillJob){.a = a, .x = x});
         a->x = x;
         return true;
     }
-    int group = group_index(w->format.group);
-    if (a->forms[group]) return true;
+    QuantRows **form = &a->forms[group_index(w->format.group)];
+    if (*form) return true;
     if (a->consecutive && a->rows == a->parent->rows) {
-        a->forms[group] = a->parent->forms[group];
+        *form = a->parent->forms[group_index(w->format.group)];
         return true;
     }
-    a->forms[group] = form_new(a, w->format.group, arena);
-    if (!a->forms[group]) return false;
-    copies->jobs[copies->n_jobs++] = (CopyJob){.a = a, .form = a->forms[group]};
-    copies->bytes += bytes;
+    *form = form_new(a, w->format.group, arena);
+    if (!*form) return false;
+    fill_add(fill, (FillJob){.a = a, .form = *form});
     return true;
 }
 
 static bool prepare_jobs(const LinearJob *jobs, int n_jobs, Pool *pool, Arena *arena) {
-    CopyContext copies = {.jobs = arena_array(arena, (size_t)n_jobs, sizeof *copies.jobs), .per_task = 1};
-    if (!copies.jobs) return false;
-    for (int j = 0; j < n_jobs; j++) {
-        Activations *a = jobs[j].x;
-        if (!prepare_whole(a->parent ? a->parent : a, jobs[j].w, pool, arena)) return false;
-        if (a->parent && !plan_copy(a, jobs[j].w, &copies, arena)) return false;
-    }
-    if (copies.n_jobs == 0) return true;
-    if (copies.bytes < FORK_BYTES) copies.per_task = copies.n_jobs;
-    pool_run(pool, copy_task, &copies, (copies.n_jobs + copies.per_task - 1) / copies.per_task);
+    FillContext fill = {.jobs = arena_array(arena, (size_t)n_jobs, sizeof *fill.jobs),
+                        .first_task = arena_array(arena, (size_t)n_jobs + 1, sizeof *fill.first_task)};
+    if (!fill.jobs || !fill.first_task) return false;
+    fill.first_task[0] = 0;
+    for (int j = 0; j < n_jobs; j++)
+        if (!plan_whole(jobs[j].x->parent ? jobs[j].x->parent : jobs[j].x, jobs[j].w, &fill, arena)) return false;
+    fill_run(&fill, pool);
+    for (int j = 0; j < n_jobs; j++)
+        if (jobs[j].x->parent && !plan_selection(jobs[j].x, jobs[j].w, &fill, arena)) return false;
+    fill_run(&fill, pool);
     return true;
 }
 
 /* ---- the parallel region ---- */
 
-/* Tasks of job j are [plan[j].first_task, plan[j + 1].first_task), each of per_task tiles, or outputs of float weights.
- */
-typedef struct JobPlan {
-    int first_task, per_task;
-} JobPlan;
-
 typedef struct ApplyContext {
     const LinearJob *jobs;
     int n_jobs;
-    JobPlan *plan;    /* [n_jobs + 1] */
+    int *first_task;  /* [n_jobs + 1]: tasks of job j are [first_task[j], first_task[j + 1]) */
+    int *per_task;    /* [n_jobs] tiles, or outputs of float weights */
     uint8_t *scratch; /* [threads][scratch_bytes] */
     size_t scratch_bytes;
 } ApplyContext;
@@ -351,26 +359,12 @@ static void apply_floats(const LinearJob *job, int first, int n) {
     add_bias(w, job->y, first, n, job->x->rows);
 }
 
-static int job_of_task(const ApplyContext *c, int task) {
-    int low = 0, high = c->n_jobs; /* plan[low].first_task <= task < plan[high].first_task */
-    while (high - low > 1) {
-        int middle = low + (high - low) / 2;
-        if (c->plan[middle].first_task <= task)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 static void apply_task(void *context, int task, int thread) {
     const ApplyContext *c = context;
-    int j = job_of_task(c, task);
+    int j = job_of_task(c->first_task, c->n_jobs, task), per_task = c->per_task[j];
     const LinearJob *job = &c->jobs[j];
-    const JobPlan *plan = &c->plan[j];
     int units = job->w->integer ? job->w->n_tiles : job->w->rows;
-    int first = (task - plan->first_task) * plan->per_task,
-        n = units - first < plan->per_task ? units - first : plan->per_task;
+    int first = (task - c->first_task[j]) * per_task, n = units - first < per_task ? units - first : per_task;
     if (job->w->integer)
         apply_tiles(job, first, n, c->scratch + (size_t)thread * c->scratch_bytes);
     else
@@ -386,17 +380,19 @@ static int tiles_per_task(const Linear *w, int rows, int threads) {
 }
 
 bool linear_apply(const LinearJob *jobs, int n_jobs, Pool *pool, Arena *arena) {
-    ApplyContext c = {.jobs = jobs, .n_jobs = n_jobs};
+    ApplyContext c = {.jobs = jobs,
+                      .n_jobs = n_jobs,
+                      .first_task = arena_array(arena, (size_t)n_jobs + 1, sizeof *c.first_task),
+                      .per_task = arena_array(arena, (size_t)n_jobs, sizeof *c.per_task)};
     int threads = pool_threads(pool);
-    c.plan = arena_array(arena, (size_t)n_jobs + 1, sizeof *c.plan);
-    if (!c.plan || !prepare_jobs(jobs, n_jobs, pool, arena)) return false;
-    c.plan[0].first_task = 0;
+    if (!c.first_task || !c.per_task || !prepare_jobs(jobs, n_jobs, pool, arena)) return false;
+    c.first_task[0] = 0;
     for (int j = 0; j < n_jobs; j++) {
         const Linear *w = jobs[j].w;
         int rows = jobs[j].x->rows, per_task = w->integer ? tiles_per_task(w, rows, threads) : FLOAT_TASK;
         int units = w->integer ? w->n_tiles : w->rows, tasks = rows > 0 ? (units + per_task - 1) / per_task : 0;
-        c.plan[j].per_task = per_task;
-        c.plan[j + 1].first_task = c.plan[j].first_task + tasks;
+        c.per_task[j] = per_task;
+        c.first_task[j + 1] = c.first_task[j] + tasks;
         if (!w->integer) continue;
         size_t bytes = tile_scratch_bytes(&w->format, w->cols, 2); /* two tiles side by side */
         if (bytes > c.scratch_bytes) c.scratch_bytes = (bytes + 63) / 64 * 64;
@@ -405,6 +401,6 @@ bool linear_apply(const LinearJob *jobs, int n_jobs, Pool *pool, Arena *arena) {
         c.scratch = arena_array(arena, (size_t)threads, c.scratch_bytes);
         if (!c.scratch) return false;
     }
-    pool_run(pool, apply_task, &c, c.plan[n_jobs].first_task);
+    pool_run(pool, apply_task, &c, c.first_task[n_jobs]);
     return true;
 }

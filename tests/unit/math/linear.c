@@ -187,12 +187,13 @@ static void selected_rows_give_the_same_bytes(void **state) {
     Pool *pool = pool_new(2, NULL);
     for (int round = 0; round < 2 * n_matrix_cases; round++) {
         int total = round % 3 ? 9 : ROWS; /* a kernel may lay out many rows otherwise than few */
-        const MatrixCase *c = &matrix_cases[round / 2];
-        int cols = random_cols(c), bits = round % 2 ? 8 : 16, n[JOBS], rows[JOBS][2 * ROWS];
+        const MatrixCase *c = &matrix_cases[round / 2],
+                         *d = round % 4 < 2 ? c : &matrix_cases[(round / 2 + 7) % n_matrix_cases];
+        int cols = c == d ? random_cols(c) : 256, bits = round % 2 ? 8 : 16, n[JOBS], rows[JOBS][2 * ROWS];
         float *x = random_floats((size_t)total * (size_t)cols), *whole = mem_array(ROWS * OUTPUTS, 4);
         float *y = mem_array((size_t)JOBS * 2 * ROWS * OUTPUTS, 4);
         x[3 * cols] = NAN;
-        Matrix m[2] = {random_matrix(c, OUTPUTS, cols), random_matrix(c, OUTPUTS - 7, cols)};
+        Matrix m[2] = {random_matrix(c, OUTPUTS, cols), random_matrix(d, OUTPUTS - 7, cols)};
         Linear *w[2] = {linear_new(&m[0].source, NULL, pool, NULL), linear_new(&m[1].source, NULL, pool, NULL)};
         kernels_use(kernel_tables[round % n_kernel_tables]->supported() ? kernel_tables[round % n_kernel_tables]
                                                                         : &kernels_scalar);
@@ -215,6 +216,9 @@ static void selected_rows_give_the_same_bytes(void **state) {
         jobs[2] = (LinearJob){w[0], activations_select(&arena, jobs[1].x, evens, n_even), jobs[2].y};
         n[2] = n_even;
         for (int i = 0; i < n_even; i++) rows[2][i] = rows[1][2 * i];
+        jobs[4] = (LinearJob){w[0], jobs[3].x, jobs[4].y}; /* both matrices, perhaps of two group sizes, share one */
+        n[4] = n[3];
+        memcpy(rows[4], rows[3], sizeof rows[3]);
         assert_true(linear_apply(jobs, JOBS, pool, &arena));
         for (int k = 0; k < 2; k++) {
             uint8_t bad[ROWS];
