@@ -52,6 +52,28 @@ static bool read_tokenizer_end(const char *folder, const Tokenizer *tokenizer, i
     return ok;
 }
 
+/* Ids without text, which a family's vocabulary was padded with: the first and the last of each run. */
+typedef struct PaddedVocabulary {
+    const char *model_type;
+    int32_t runs[5][2]; /* ended by {0, 0} */
+} PaddedVocabulary;
+
+static const PaddedVocabulary padded_vocabularies[] = {
+    {"phi3small", {{100256, 100256}, {100258, 100260}, {100264, 100265}, {100267, 100351}}}};
+
+/* Never chosen. A trace shows their logits all the same. */
+static bool add_padding_ids(const Checkpoint *checkpoint, int vocab, IdList *out, Error *err) {
+    const char *type = json_string(json_get(checkpoint_config(checkpoint), "model_type"));
+    for (size_t i = 0; type && i < sizeof padded_vocabularies / sizeof *padded_vocabularies; i++) {
+        const PaddedVocabulary *p = &padded_vocabularies[i];
+        if (strcmp(p->model_type, type) != 0) continue;
+        for (int r = 0; p->runs[r][1]; r++)
+            for (int32_t id = p->runs[r][0]; id <= p->runs[r][1]; id++)
+                if (!add_id(out, id, vocab, err)) return false;
+    }
+    return true;
+}
+
 static bool read_number(const JsonValue *config, const char *key, float *out, bool *given, Error *err) {
     const JsonValue *v = json_get_set(config, key);
     double number;
@@ -88,6 +110,7 @@ bool defaults_read(const Checkpoint *checkpoint, const Tokenizer *tokenizer, int
     if (!read_end_ids(checkpoint, vocab, &d.end_ids, err) || !read_sampling(generation, &d.sampling, err)) goto fail;
     if (suppressed && !add_ids(&d.suppressed, suppressed, "generation_config.json: suppress_tokens", vocab, err))
         goto fail;
+    if (!add_padding_ids(checkpoint, vocab, &d.suppressed, err)) goto fail;
     if (tokenizer && !read_tokenizer_end(checkpoint_folder(checkpoint), tokenizer, vocab, &d.end_ids, err)) goto fail;
     *out = d;
     return true;

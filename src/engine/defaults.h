@@ -8,7 +8,7 @@
 #include "text/tokenizer.h"
 
 typedef struct Defaults {
-    IdList end_ids, suppressed;
+    IdList end_ids, suppressed; /* suppressed: suppress_tokens, and what the family's vocabulary was padded with */
     /* As generation_config.json has it: greedy where do_sample is false or where nothing about sampling is said. The
      * suppressed ids are not set in it. */
     Sampling sampling;

@@ -200,9 +200,25 @@ static bool plan_bias(Binder *b, const LinearSpec *spec, int layer, int expert, 
     return plan->bias != NULL;
 }
 
+static bool same_matrix(const LinearPlan *x, const LinearPlan *y) {
+    const RowSlice *r = &x->rows, *s = &y->rows;
+    return x->parts[0] == y->parts[0] && x->bias == y->bias && x->slot == y->slot && x->transposed == y->transposed &&
+           x->first_input == y->first_input && x->n_inputs == y->n_inputs && r->total == s->total &&
+           r->from == s->from && r->take == s->take && r->period == s->period;
+}
+
+/* A layer that runs again has its matrices once in memory. */
+static int find_same(const Binder *b, const LinearPlan *plan) {
+    for (int i = 0; i < b->n_linears; i++)
+        if (b->linears[i].same_as == 0 && same_matrix(&b->linears[i], plan)) return i + 1;
+    return 0;
+}
+
 bool bind_add_linear(Binder *b, const LinearPlan *plan) {
     if (!grow(b, (void **)&b->linears, b->n_linears, &b->linear_capacity, sizeof *b->linears)) return false;
-    b->linears[b->n_linears++] = *plan;
+    int same_as = b->repeats ? find_same(b, plan) : 0;
+    b->linears[b->n_linears] = *plan;
+    b->linears[b->n_linears++].same_as = same_as;
     return true;
 }
 
@@ -323,6 +339,7 @@ bool bind_conv(Binder *b, const ConvSpec *spec, int layer, int channels, int ker
 
 bool bind_norm(Binder *b, const NormSpec *spec, int layer, int64_t n, Norm *out) {
     if (spec->kind == NORM_NONE) return true;
+    if (spec->kind == NORM_GAIN) n = 1;
     return bind_vector(b, spec->weight, layer, n, spec->plus, &out->weight) &&
            bind_vector(b, spec->bias, layer, n, 0, &out->bias);
 }

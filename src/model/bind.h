@@ -14,7 +14,7 @@ typedef struct Norm {
 typedef struct AttentionWeights {
     const Linear *q, *k, *v, *o, *gate;
     Norm q_norm, k_norm, v_norm, o_norm;
-    const float *sinks;
+    const float *sinks, *q_gain, *k_grid, *v_grid, *second_weight, *second_bias;
 } AttentionWeights;
 
 typedef struct MlaWeights {
@@ -49,13 +49,13 @@ typedef struct ExpertsWeights {
 
 /* The weights of a layer, beside its LayerSpec. The Linears and vectors belong to the Weights that made them. */
 typedef struct LayerWeights {
-    Norm mixer_norm, ffn_norm, mixer_out, ffn_out;
+    Norm mixer_norm, ffn_norm, mixer_out, ffn_out, output_norm;
     AttentionWeights attention;
     MlaWeights mla;
     DeltaWeights delta;
     MlpWeights mlp;
     ExpertsWeights experts;
-    const float *scalar;
+    const float *scalar, *skip;
 } LayerWeights;
 
 typedef struct Weights {
@@ -63,6 +63,7 @@ typedef struct Weights {
     const Linear *embedding, *head; /* the same one when tied */
     const Linear *positions;
     Norm embedding_norm, final_norm;
+    const float *logit_gain;
     float embedding_scale; /* as it is to be used */
     Linear **linears;      /* all that are owned, in the order of binding */
     float **vectors;

@@ -16,6 +16,7 @@ typedef struct LinearPlan {
     const Tensor *bias;
     int slot, n_slots; /* which one of a stack of experts; 0 of 1 */
     bool stacked;
+    int same_as;       /* the plan of the very matrix, plus 1; 0: none */
     const Linear **out;
 } LinearPlan;
 
@@ -38,6 +39,7 @@ struct Binder {
     const Tensor **used;
     int n_linears, n_vectors, n_used;
     int linear_capacity, vector_capacity, used_capacity;
+    bool repeats; /* the layer being planned may ask for matrices that an earlier one has */
     bool head_warned;
     Error *err;
 };

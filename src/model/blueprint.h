@@ -43,6 +43,7 @@ typedef enum NormKind {
     NORM_NONE,
     NORM_RMS,   /* x / sqrt(mean(x^2) + eps) * weight */
     NORM_LAYER, /* (x - mean) / sqrt(variance + eps) * weight + bias */
+    NORM_GAIN,  /* x * weight, one number for all */
 } NormKind;
 
 typedef struct NormSpec {
@@ -86,12 +87,28 @@ typedef struct PositionScale {
     int length, offset;
 } PositionScale;
 
+/* Which blocks of positions a head sees, of the blocks up to its row's own: the last `local` of them, and block j where
+ * j + head + 1 is a multiple of `stride`. */
+typedef struct BlockPattern {
+    int block; /* positions; 0: no pattern */
+    int local, stride;
+} BlockPattern;
+
+/* A second reading of an earlier layer's keys and values, all of them. Per head the result is
+ * g * second + (1 - g) * own with g = sigmoid(query . weight + bias), of the rotated query. */
+typedef struct SecondReading {
+    const char *weight, *bias; /* tensors [n_heads, head_dim], [n_heads]; NULL: there is none */
+    int layer;
+} SecondReading;
+
 typedef struct AttentionSpec {
     int n_heads, n_kv_heads, head_dim;
-    int v_dim;     /* dims of a value; 0: head_dim */
-    int rope;      /* index into Blueprint.ropes; NO_ROPE */
-    int window;    /* a row at p sees p - window + 1 .. p; 0: all before it */
-    int chunk;     /* a row at p sees from p - p % chunk on; 0: no such limit */
+    int v_dim;  /* dims of a value; 0: head_dim */
+    int rope;   /* index into Blueprint.ropes; NO_ROPE */
+    int window; /* a row at p sees p - window + 1 .. p; 0: all before it */
+    int chunk;  /* a row at p sees from p - p % chunk on; 0: no such limit */
+    BlockPattern blocks;
+    bool tiled;    /* query head h reads key-value head h % n_kv_heads, not h / (n_heads / n_kv_heads) */
     float scale;   /* of the scores */
     float softcap; /* scores become cap * tanh(score / cap) */
     float v_scale; /* of the values; 0: 1 */
@@ -103,7 +120,10 @@ typedef struct AttentionSpec {
     /* Keys and values as the last layer that lends them projected them, normed, rotated and stored by this one. */
     bool lends, borrows;
     HeadNormSpec q_norm, k_norm, v_norm;
-    bool norm_after_rope; /* q_norm and k_norm act on rotated vectors */
+    bool norm_after_rope;        /* q_norm and k_norm act on rotated vectors */
+    const char *q_gain;          /* tensor [n_heads] that multiplies the heads of normed and rotated queries */
+    const char *k_grid, *v_grid; /* tensors [1]: what is stored are multiples of it, from -128 to 127 */
+    SecondReading second;
     PositionScale position_scale;
     const char *sinks; /* tensor [n_heads]: one more logit per head, without a value */
     LinearSpec gate;   /* from the mixer's input */
@@ -187,6 +207,7 @@ typedef struct ExpertsSpec {
 } ExpertsSpec;
 
 typedef struct LayerSpec {
+    int names_back; /* '*' in its names is its number less this: layers that run again, or are counted anew */
     NormSpec mixer_norm, ffn_norm; /* before each */
     NormSpec mixer_out, ffn_out;   /* after each, before it is added */
     bool parallel; /* both halves read the layer's input (the mixer's norm where ffn_norm is none) and are added at once
@@ -200,6 +221,8 @@ typedef struct LayerSpec {
     MlpSpec mlp;             /* of ffn_mlp */
     ExpertsSpec experts;     /* of ffn_experts */
     const char *scalar;      /* tensor [1] that multiplies the layer's output */
+    const char *skip;        /* tensor [1] times the normed embedding, added to the output */
+    NormSpec output_norm;    /* of the output, after all else */
 } LayerSpec;
 
 /* What config.json says about an output head that shares the embedding's weights. */
@@ -222,11 +245,12 @@ typedef struct Blueprint {
     int n_positions;             /* its rows */
     int position_offset;         /* row of position 0 */
     NormSpec embedding_norm, final_norm;
-    float head_scale;    /* of the final norm's output; 0: 1 */
-    float logit_scale;   /* of the logits; 0: 1 */
-    float logit_softcap; /* after the scale */
-    LayerSpec *layers;   /* [n_layers]; owned */
-    RopeSpec *ropes;     /* [n_ropes]; owned, with their tables */
+    float head_scale;       /* of the final norm's output; 0: 1 */
+    float logit_scale;      /* of the logits; 0: 1 */
+    const char *logit_gain; /* tensor [1] that multiplies the logits, before their soft cap */
+    float logit_softcap;    /* after the scale */
+    LayerSpec *layers;      /* [n_layers]; owned */
+    RopeSpec *ropes;        /* [n_ropes]; owned, with their tables */
     int n_ropes;
 } Blueprint;
 

@@ -38,6 +38,17 @@ static void embed_task(void *context, int task, int thread) {
     }
 }
 
+/* What layers skip to must outlive them. */
+static bool keep_embedding(Step *s) {
+    const Blueprint *b = s->blueprint;
+    bool wanted = false;
+    for (int i = 0; i < b->n_layers; i++) wanted = wanted || b->layers[i].skip;
+    if (!wanted) return true;
+    if (!(s->embedding = step_keep(s, b->hidden))) return false;
+    memcpy(s->embedding, s->hidden, (size_t)s->n * (size_t)b->hidden * sizeof *s->hidden);
+    return true;
+}
+
 /* A row given as an embedding is taken as it is: its scale is the giver's affair. */
 static bool embed(Step *s) {
     const Blueprint *b = s->blueprint;
@@ -46,7 +57,7 @@ static bool embed(Step *s) {
     pool_run(s->pool, embed_task, &job, (s->n + EMBED_ROWS - 1) / EMBED_ROWS);
     step_norm(s, &b->embedding_norm, &s->weights->embedding_norm, s->hidden, s->hidden, s->n, b->hidden);
     step_tap(s, -1, "embedding", s->hidden, b->hidden);
-    return true;
+    return keep_embedding(s);
 }
 
 /* ---- layers ---- */
@@ -95,10 +106,14 @@ static const float *add_mixer(Step *s, int layer, Scratch *t) {
     return t->x;
 }
 
-/* After the halves: what multiplies the layer's output. */
-static void scale_layer(Step *s, int layer) {
-    const float *scalar = s->weights->layers[layer].scalar;
-    if (scalar) ops_scale(s->pool, s->hidden, *scalar, s->hidden, s->n, s->blueprint->hidden);
+/* After the halves: what happens to the layer's output. */
+static void finish_output(Step *s, int layer) {
+    const LayerSpec *spec = &s->blueprint->layers[layer];
+    const LayerWeights *w = &s->weights->layers[layer];
+    int hidden = s->blueprint->hidden;
+    if (w->scalar) ops_scale(s->pool, s->hidden, *w->scalar, s->hidden, s->n, hidden);
+    if (w->skip) ops_add_scaled(s->pool, s->hidden, s->embedding, *w->skip, s->hidden, s->n, hidden);
+    step_norm(s, &spec->output_norm, &w->output_norm, s->hidden, s->hidden, s->n, hidden);
     step_tap(s, layer, "residual", s->hidden, s->blueprint->hidden);
 }
 
@@ -112,7 +127,7 @@ static bool finish_parallel(Step *s, int layer, const float *in, Scratch *t) {
     finish_half(s, layer, &spec->ffn_out, &w->ffn_out, t->z);
     ops_add(s->pool, t->y, t->z, t->y, s->n, hidden);
     ops_add(s->pool, s->hidden, t->y, s->hidden, s->n, hidden);
-    scale_layer(s, layer);
+    finish_output(s, layer);
     return true;
 }
 
@@ -129,7 +144,7 @@ static bool layer_finish(Step *s, int layer, const float *in, Scratch *t) {
         finish_half(s, layer, &spec->mixer_out, &w->mixer_out, t->y);
     }
     if (spec->mixer || spec->ffn) ops_add(s->pool, s->hidden, t->y, s->hidden, s->n, s->blueprint->hidden);
-    scale_layer(s, layer);
+    finish_output(s, layer);
     return true;
 }
 
@@ -231,6 +246,8 @@ static bool check_logits(Step *s, float *logits) {
 /* Scale and soft cap of the logits. */
 static void shape_logits(Step *s, float *logits) {
     const Blueprint *b = s->blueprint;
+    const float *gain = s->weights->logit_gain;
+    if (gain) ops_scale(s->pool, logits, *gain, logits, s->n, b->vocab);
     if (b->logit_scale != 0 && b->logit_scale != 1) ops_scale(s->pool, logits, b->logit_scale, logits, s->n, b->vocab);
     if (b->logit_softcap != 0) ops_softcap(s->pool, logits, b->logit_softcap, logits, s->n, b->vocab);
 }

@@ -267,6 +267,11 @@ bool rope_read(const Config *section, const RopeInput *in, RopeSpec *out) {
     return rule->apply(section, in, out) && config_ok(section);
 }
 
+void rope_turn_backwards(RopeSpec *spec) {
+    for (int i = 0; i < spec->table.dims / 2; i++) spec->table.inv_freq[i] = -spec->table.inv_freq[i];
+    for (int i = 0; i < spec->long_table.dims / 2; i++) spec->long_table.inv_freq[i] = -spec->long_table.inv_freq[i];
+}
+
 void rope_clear(RopeSpec *spec) {
     mem_free(spec->table.inv_freq);
     mem_free(spec->long_table.inv_freq);

@@ -32,6 +32,8 @@ typedef struct RopeInput {
  * base of theta * alpha^(d / (d - 2))), llama3, yarn, longrope (two tables), proportional. */
 bool rope_read(const Config *section, const RopeInput *in, RopeSpec *out);
 void rope_clear(RopeSpec *spec);
+/* Negates the angles: pairs turn the other way round. */
+void rope_turn_backwards(RopeSpec *spec);
 
 /* For a rule that ties the context to max_position_embeddings: why, as a sentence; else NULL. */
 const char *rope_context_note(const RopeSpec *spec);

@@ -52,6 +52,8 @@ void step_norm(const Step *s, const NormSpec *spec, const Norm *norm, const floa
         ops_rms_norm(s->pool, x, norm->weight, spec->eps, y, rows, cols);
     else if (spec->kind == NORM_LAYER)
         ops_layer_norm(s->pool, x, norm->weight, norm->bias, spec->eps, y, rows, cols);
+    else if (spec->kind == NORM_GAIN)
+        ops_scale(s->pool, x, norm->weight[0], y, rows, cols);
 }
 
 float *step_keep(Step *s, int cols) {

@@ -29,6 +29,7 @@ typedef struct Step {
     RowFault *faults;         /* [n] */
     int n_failed;
     float *hidden;                 /* [n][hidden], the residual stream */
+    float *embedding;              /* [n][hidden] as the layers began, where some layer skips to it; else NULL */
     StepBuffer kept[STEP_BUFFERS]; /* row by row values that outlive a layer, hidden among them */
     int n_kept;
     float *lent_k, *lent_v; /* keys and values of all rows as the last layer that lends them projected them */

@@ -31,11 +31,11 @@ static bool bind_head(Binder *b, Weights *w) {
     const Blueprint *p = b->blueprint;
     LinearPlan embedding = b->linears[0], head = {.out = &w->head};
     char name[NAME_MAX_BYTES];
-    bool present = names_expand(b->names, p->head.name, -1, -1, ".weight", name);
+    const char *suffix = p->head.bare ? "" : ".weight";
+    bool present = names_expand(b->names, p->head.name, -1, -1, suffix, name);
     if (!present && p->tie == TIE_NO)
-        return bind_fail(
-            b, "%s: has no tensor \"%s.weight\", though config.json says that it is not tied to the embedding",
-            checkpoint_folder(b->names->checkpoint), name);
+        return bind_fail(b, "%s: has no tensor \"%s%s\", though config.json says that it is not tied to the embedding",
+                         checkpoint_folder(b->names->checkpoint), name, suffix);
     if (!present) return true;
     if (p->head.bias) return bind_linear(b, &p->head, -1, p->vocab, p->hidden, &w->head);
     if (!bind_plan_weight(b, &p->head, -1, -1, p->vocab, p->hidden, &head)) return false;
@@ -105,13 +105,16 @@ static bool check_leftovers(Binder *b, Weights *w) {
 
 /* ---- the whole plan ---- */
 
-static bool plan_layer(Binder *b, int i, LayerWeights *w) {
-    const LayerSpec *spec = &b->blueprint->layers[i];
-    int hidden = b->blueprint->hidden;
+static bool plan_layer(Binder *b, int layer, LayerWeights *w) {
+    const LayerSpec *spec = &b->blueprint->layers[layer];
+    int hidden = b->blueprint->hidden, i = layer - spec->names_back;
+    b->repeats = spec->names_back != 0;
     return bind_norm(b, &spec->mixer_norm, i, hidden, &w->mixer_norm) &&
            bind_norm(b, &spec->ffn_norm, i, hidden, &w->ffn_norm) &&
            bind_norm(b, &spec->mixer_out, i, hidden, &w->mixer_out) &&
-           bind_norm(b, &spec->ffn_out, i, hidden, &w->ffn_out) && bind_vector(b, spec->scalar, i, 1, 0, &w->scalar) &&
+           bind_norm(b, &spec->ffn_out, i, hidden, &w->ffn_out) &&
+           bind_norm(b, &spec->output_norm, i, hidden, &w->output_norm) &&
+           bind_vector(b, spec->scalar, i, 1, 0, &w->scalar) && bind_vector(b, spec->skip, i, 1, 0, &w->skip) &&
            (!spec->mixer || spec->mixer->bind(b, spec, i, w)) && (!spec->ffn || spec->ffn->bind(b, spec, i, w));
 }
 
@@ -120,7 +123,8 @@ static bool plan_all(Binder *b, Weights *w) {
     if (!bind_linear(b, &p->embedding, -1, p->vocab, p->hidden, &w->embedding) ||
         !bind_linear(b, &p->positions, -1, p->n_positions, p->hidden, &w->positions) ||
         !bind_norm(b, &p->embedding_norm, -1, p->hidden, &w->embedding_norm) ||
-        !bind_norm(b, &p->final_norm, -1, p->hidden, &w->final_norm))
+        !bind_norm(b, &p->final_norm, -1, p->hidden, &w->final_norm) ||
+        !bind_vector(b, p->logit_gain, -1, 1, 0, &w->logit_gain))
         return false;
     for (int i = 0; i < p->n_layers; i++)
         if (!plan_layer(b, i, &w->layers[i])) return false;
@@ -215,8 +219,13 @@ static bool load_all(const Binder *b, Weights *w, Pool *pool, Error *err) {
         if (!(w->vectors[i] = read_vector(&b->vectors[i]))) return error_memory(err, "a norm");
         *b->vectors[i].out = w->vectors[w->n_vectors++];
     }
-    for (int i = 0; i < b->n_linears; i++)
-        if (!load_linear(&b->linears[i], w, pool, err)) return false;
+    for (int i = 0; i < b->n_linears; i++) {
+        const LinearPlan *plan = &b->linears[i];
+        if (plan->same_as)
+            *plan->out = *b->linears[plan->same_as - 1].out;
+        else if (!load_linear(plan, w, pool, err))
+            return false;
+    }
     if (!w->head) w->head = w->embedding;
     return true;
 }

@@ -25,11 +25,6 @@ static LayerSpec read_layer(const Config *c, const StandardDefaults *d, int hidd
     return layer;
 }
 
-/* Negated frequencies rotate by the negated angle. */
-static void turn_backwards(RopeTable *table) {
-    for (int i = 0; i < table->dims / 2; i++) table->inv_freq[i] = -table->inv_freq[i];
-}
-
 static bool nanochat_blueprint(const Config *c, Blueprint *b) {
     static const StandardDefaults defaults = {.act = "relu2", .tie = TIE_NO};
     standard_model(c, &defaults, b);
@@ -40,8 +35,7 @@ static bool nanochat_blueprint(const Config *c, Blueprint *b) {
     if (!config_ok(c) || !blueprint_allocate(c, b, standard_layer_count(c), 1)) return false;
     for (int i = 0; i < b->n_layers; i++) b->layers[i] = layer;
     if (!standard_rope(c, &defaults, b, 0, layer.attention.head_dim, false)) return false;
-    turn_backwards(&b->ropes[0].table);
-    if (b->ropes[0].long_table.inv_freq) turn_backwards(&b->ropes[0].long_table);
+    rope_turn_backwards(&b->ropes[0]);
     return config_ok(c);
 }
 

@@ -4,6 +4,8 @@
  * would find them after a step of its own. */
 #include "math/rope.h"
 #include "model/mechanism.h"
+#include "model/mixers/block_pattern.h"
+#include "model/mixers/heads.h"
 #include "model/mixers/position_scale.h"
 
 #include <string.h>
@@ -38,7 +40,8 @@ static bool bind_keys_values(Binder *b, const AttentionSpec *a, int layer, Atten
            (a->borrows || a->v_is_k ||
             bind_linear(b, &a->v, layer, (int64_t)a->n_kv_heads * value_dim(a), hidden, &w->v)) &&
            bind_head_norm(b, &a->k_norm, layer, a->n_kv_heads, a->head_dim, &w->k_norm) &&
-           bind_head_norm(b, &a->v_norm, layer, a->n_kv_heads, value_dim(a), &w->v_norm);
+           bind_head_norm(b, &a->v_norm, layer, a->n_kv_heads, value_dim(a), &w->v_norm) &&
+           bind_vector(b, a->k_grid, layer, 1, 0, &w->k_grid) && bind_vector(b, a->v_grid, layer, 1, 0, &w->v_grid);
 }
 
 static bool attention_bind(Binder *b, const LayerSpec *spec, int layer, LayerWeights *out) {
@@ -51,6 +54,9 @@ static bool attention_bind(Binder *b, const LayerSpec *spec, int layer, LayerWei
            bind_head_norm(b, &a->q_norm, layer, a->n_heads, a->head_dim, &w->q_norm) &&
            bind_keys_values(b, a, layer, w) && bind_linear(b, &a->gate, layer, gate, hidden, &w->gate) &&
            bind_vector(b, a->sinks, layer, a->n_heads, 0, &w->sinks) &&
+           bind_vector(b, a->q_gain, layer, a->n_heads, 0, &w->q_gain) &&
+           bind_vector(b, a->second.weight, layer, (int64_t)a->n_heads * a->head_dim, 0, &w->second_weight) &&
+           bind_vector(b, a->second.bias, layer, a->n_heads, 0, &w->second_bias) &&
            bind_norm(b, &a->o_norm, layer, mixed, &w->o_norm) && bind_linear(b, &a->o, layer, hidden, mixed, &w->o);
 }
 
@@ -101,6 +107,8 @@ static bool store_keys_values(Step *s, int layer, float *k, float *v) {
     norm_heads(s, &a->v_norm, &w->v_norm, v, a->n_kv_heads, value_dim(a));
     clip(a, v, (size_t)s->n * (size_t)v_width);
     if (a->v_scale != 0) ops_scale(s->pool, v, a->v_scale, v, s->n, v_width);
+    heads_round(w->k_grid, k, (size_t)s->n * (size_t)k_width);
+    heads_round(w->v_grid, v, (size_t)s->n * (size_t)v_width);
     step_tap(s, layer, "rope k", k, k_width);
     return step_store(s, layer, k, k_width, v, v_width);
 }
@@ -112,20 +120,48 @@ static int first_seen(const AttentionSpec *a, int position) {
     return chunk > first ? chunk : first;
 }
 
-static bool attend_rows(Step *s, int layer, const AttentionSpec *a, const float *q, float *out) {
+/* Over the keys and values of layer `source`: what this one sees of them, or `all` up to the row's own. */
+static bool attend_rows(Step *s, int layer, int source, bool all, const float *q, float *out) {
+    const AttentionSpec *a = &s->blueprint->layers[layer].attention;
     AttendRow *rows = arena_array(s->arena, (size_t)s->n, sizeof *rows);
-    AttendArgs args = {.n_heads = a->n_heads, .scale = a->scale, .sinks = s->weights->layers[layer].attention.sinks};
+    AttendArgs args = {.n_heads = a->n_heads,
+                       .scale = a->scale,
+                       .softcap = a->softcap,
+                       .sinks = s->weights->layers[layer].attention.sinks};
     size_t k_width = (size_t)a->n_heads * (size_t)a->head_dim, v_width = (size_t)a->n_heads * (size_t)value_dim(a);
     if (!rows) return false;
     for (int r = 0; r < s->n; r++) {
         int position = s->rows[r].position;
-        rows[r] = (AttendRow){.view = state_layer(s->rows[r].state, a->shared ? a->donor : layer),
-                              .first = first_seen(a, position),
+        rows[r] = (AttendRow){.view = state_layer(s->rows[r].state, source),
+                              .first = all ? 0 : first_seen(a, position),
                               .position = position,
                               .q = q + (size_t)r * k_width,
                               .out = out + (size_t)r * v_width};
     }
+    if (a->blocks.block && !block_pattern_apply(&a->blocks, s, a->n_heads, rows)) return false;
     return attend(&args, rows, s->n, s->pool, s->arena);
+}
+
+/* The second reading, mixed into the first. */
+static bool read_again(Step *s, int layer, const float *q, float *mixed) {
+    const AttentionSpec *a = &s->blueprint->layers[layer].attention;
+    const AttentionWeights *w = &s->weights->layers[layer].attention;
+    if (!a->second.weight) return true;
+    float *second = step_floats(s, s->n, a->n_heads * value_dim(a)), *gate = step_floats(s, s->n, a->n_heads);
+    if (!second || !gate || !attend_rows(s, layer, a->second.layer, true, q, second)) return false;
+    heads_dot(s, q, w->second_weight, w->second_bias, gate, a->n_heads, a->head_dim);
+    ops_act(s->pool, ACT_SIGMOID, gate, gate, s->n, a->n_heads);
+    heads_mix(s, gate, second, mixed, a->n_heads, value_dim(a));
+    return true;
+}
+
+/* What the rows see, rotated queries in. */
+static bool read_rows(Step *s, int layer, float *q, float *mixed) {
+    const AttentionSpec *a = &s->blueprint->layers[layer].attention;
+    int source = a->shared ? a->donor : layer, kv = a->n_kv_heads;
+    if (a->tiled && !heads_reorder(s, ORDER_GROUPED, q, a->n_heads, kv, a->head_dim)) return false;
+    if (!attend_rows(s, layer, source, false, q, mixed) || !read_again(s, layer, q, mixed)) return false;
+    return !a->tiled || heads_reorder(s, ORDER_TILED, mixed, a->n_heads, kv, value_dim(a));
 }
 
 /* ---- what comes out ---- */
@@ -162,9 +198,10 @@ static bool read_values(Step *s, int layer, const float *x, float *q, float *out
     float *mixed = step_floats(s, s->n, width);
     step_tap(s, layer, "q_proj", q, q_width);
     norm_and_rotate(s, a, &a->q_norm, &w->q_norm, q, a->n_heads);
+    heads_scale(s, w->q_gain, q, a->n_heads, a->head_dim);
     position_scale_apply(&a->position_scale, s, q, q_width);
     step_tap(s, layer, "rope q", q, q_width);
-    if (!mixed || !attend_rows(s, layer, a, q, mixed)) return false;
+    if (!mixed || !read_rows(s, layer, q, mixed)) return false;
     step_zero_failed(s, mixed, width);
     step_tap(s, layer, "attention", mixed, width);
     if (!apply_gate(s, layer, x, mixed)) return false;
@@ -240,6 +277,12 @@ static void attention_describe(const LayerSpec *spec, Buffer *out) {
     if (value_dim(a) != a->head_dim) buffer_printf(out, " (values %d)", value_dim(a));
     if (a->window) buffer_printf(out, ", window %d", a->window);
     if (a->chunk) buffer_printf(out, ", chunks of %d", a->chunk);
+    if (a->blocks.block)
+        buffer_printf(out, ", the last %d blocks of %d and every %d-th", a->blocks.local, a->blocks.block,
+                      a->blocks.stride);
+    if (a->tiled) buffer_text(out, ", key-value heads in turn");
+    if (a->k_grid) buffer_text(out, ", 8-bit keys and values");
+    if (a->second.weight) buffer_printf(out, ", with a second reading of layer %d", a->second.layer);
     if (a->rope == NO_ROPE) buffer_text(out, ", no rope");
     if (a->q.bias) buffer_text(out, ", biases");
     if (a->q_norm.norm.kind != NORM_NONE) buffer_text(out, ", q and k norms");

@@ -18,7 +18,7 @@ static void write_tensors(const TestFolder *f) {
     test_write(f, "model.safetensors", bytes, sizeof bytes);
 }
 
-static bool read_folder(const char *config, const char *generation, Defaults *out, Error *err) {
+static bool read_folder_of(int vocab, const char *config, const char *generation, Defaults *out, Error *err) {
     TestFolder f;
     test_folder_make(&f);
     write_tensors(&f);
@@ -26,10 +26,14 @@ static bool read_folder(const char *config, const char *generation, Defaults *ou
     if (generation) test_write_text(&f, "generation_config.json", generation);
     Checkpoint *c = checkpoint_open(f.path, err);
     if (!c) fail_msg("%s", err->text);
-    bool ok = defaults_read(c, NULL, 100, out, err);
+    bool ok = defaults_read(c, NULL, vocab, out, err);
     checkpoint_close(c);
     test_folder_remove(&f);
     return ok;
+}
+
+static bool read_folder(const char *config, const char *generation, Defaults *out, Error *err) {
+    return read_folder_of(100, config, generation, out, err);
 }
 
 static void assert_end_ids(const char *config, const char *generation, size_t n, const int32_t *expected) {
@@ -76,6 +80,29 @@ static void sampling_follows_generation_config(void **state) {
     defaults_clear(&d);
 }
 
+static int count_suppressed(int vocab, const char *config, Defaults *d) {
+    Error err;
+    if (!read_folder_of(vocab, config, NULL, d, &err)) fail_msg("%s", err.text);
+    return (int)d->suppressed.n;
+}
+
+static void ids_that_pad_a_vocabulary_are_never_sampled(void **state) {
+    (void)state;
+    const char *config = "{\"model_type\": \"phi3small\"}";
+    const int32_t first[] = {100256, 100258, 100259, 100260, 100264, 100265, 100267};
+    Defaults d;
+    assert_int_equal(count_suppressed(100352, config, &d), 91);
+    assert_memory_equal(d.suppressed.ids, first, sizeof first);
+    assert_int_equal(d.suppressed.ids[90], 100351);
+    defaults_clear(&d);
+    assert_int_equal(count_suppressed(100260, config, &d), 3); /* those below the vocabulary's size */
+    defaults_clear(&d);
+    assert_int_equal(count_suppressed(128, config, &d), 0);
+    defaults_clear(&d);
+    assert_int_equal(count_suppressed(100352, "{\"model_type\": \"phi3\"}", &d), 0);
+    defaults_clear(&d);
+}
+
 static void assert_refused(const char *config, const char *generation, const char *message) {
     Defaults d;
     Error err = {""};
@@ -97,6 +124,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(end_tokens_come_from_generation_config_first),
         cmocka_unit_test(sampling_follows_generation_config),
+        cmocka_unit_test(ids_that_pad_a_vocabulary_are_never_sampled),
         cmocka_unit_test(wrong_types_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

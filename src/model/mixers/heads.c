@@ -1,0 +1,55 @@
+/* Orders, gains and grids of heads. Each value by itself, so that nothing depends on how many rows there are. */
+#include "model/mixers/heads.h"
+
+#include <math.h>
+#include <string.h>
+
+bool heads_reorder(Step *s, HeadOrder to, float *x, int heads, int kv_heads, int dim) {
+    size_t width = (size_t)heads * (size_t)dim, bytes = (size_t)dim * sizeof *x;
+    int group = heads / kv_heads;
+    float *row = step_floats(s, 1, heads * dim);
+    if (!row) return false;
+    for (int r = 0; r < s->n; r++) {
+        float *at = x + (size_t)r * width;
+        memcpy(row, at, width * sizeof *row);
+        for (int kv = 0; kv < kv_heads; kv++)
+            for (int i = 0; i < group; i++) {
+                size_t grouped = (size_t)(kv * group + i) * (size_t)dim,
+                       tiled = (size_t)(i * kv_heads + kv) * (size_t)dim;
+                if (to == ORDER_GROUPED)
+                    memcpy(at + grouped, row + tiled, bytes);
+                else
+                    memcpy(at + tiled, row + grouped, bytes);
+            }
+    }
+    return true;
+}
+
+void heads_scale(const Step *s, const float *gain, float *x, int heads, int dim) {
+    for (int i = 0; gain && i < s->n * heads; i++)
+        for (int d = 0; d < dim; d++) x[(size_t)i * (size_t)dim + (size_t)d] *= gain[i % heads];
+}
+
+void heads_round(const float *grid, float *x, size_t n) {
+    for (size_t i = 0; grid && i < n; i++) {
+        float steps = rintf(x[i] / *grid);
+        x[i] = (steps > 127 ? 127 : steps < -128 ? -128 : steps) * *grid;
+    }
+}
+
+void heads_dot(const Step *s, const float *q, const float *weight, const float *bias, float *out, int heads, int dim) {
+    for (int i = 0; i < s->n * heads; i++) {
+        const float *x = q + (size_t)i * (size_t)dim, *w = weight + (size_t)(i % heads) * (size_t)dim;
+        float sum = 0;
+        for (int d = 0; d < dim; d++) sum += x[d] * w[d];
+        out[i] = sum + bias[i % heads];
+    }
+}
+
+void heads_mix(const Step *s, const float *gate, const float *x, float *y, int heads, int dim) {
+    for (int i = 0; i < s->n * heads; i++)
+        for (int d = 0; d < dim; d++) {
+            size_t at = (size_t)i * (size_t)dim + (size_t)d;
+            y[at] = gate[i] * x[at] + (1 - gate[i]) * y[at];
+        }
+}

@@ -1,0 +1,21 @@
+/* What a few families do to the heads of queries, keys and values beside norms and rotation. */
+#ifndef LOCKSTEP_MODEL_MIXERS_HEADS_H
+#define LOCKSTEP_MODEL_MIXERS_HEADS_H
+
+#include "model/step.h"
+
+/* From the order in which head h reads key-value head h % kv_heads (TILED) to that in which it reads
+ * h / (heads / kv_heads) (GROUPED), or back: x [n][heads * dim], in place. False: out of memory. */
+typedef enum HeadOrder { ORDER_GROUPED, ORDER_TILED } HeadOrder;
+bool heads_reorder(Step *s, HeadOrder to, float *x, int heads, int kv_heads, int dim);
+/* Head h of x [n][heads * dim] times gain[h]; gain NULL: nothing to do. */
+void heads_scale(const Step *s, const float *gain, float *x, int heads, int dim);
+/* Each value of x [n] to the nearest multiple of *grid, halves to even, from -128 to 127 of them; grid NULL: nothing to
+ * do. */
+void heads_round(const float *grid, float *x, size_t n);
+/* out [n][heads] = q . weight[h] + bias[h] for each head of q [n][heads * dim]; weight [heads][dim]. */
+void heads_dot(const Step *s, const float *q, const float *weight, const float *bias, float *out, int heads, int dim);
+/* y = g * x + (1 - g) * y, head by head: gate [n][heads], x and y [n][heads * dim]. */
+void heads_mix(const Step *s, const float *gate, const float *x, float *y, int heads, int dim);
+
+#endif
