@@ -44,7 +44,9 @@ typedef struct ExpertsWeights {
     const Linear *router, *shared_gate, *mix;
     const float *correction;
     const Linear **gate, **up, **down; /* [experts] */
+    const float *expert_scale;
     MlpWeights shared;
+    Norm router_norm, input_norm, dense_out, experts_out;
 } ExpertsWeights;
 
 /* The weights of a layer, beside its LayerSpec. The Linears and vectors belong to the Weights that made them. */
@@ -55,6 +57,8 @@ typedef struct LayerWeights {
     DeltaWeights delta;
     MlpWeights mlp;
     ExpertsWeights experts;
+    const Linear *per_layer_gate, *per_layer_out;
+    Norm per_layer_norm;
     const float *scalar, *skip;
 } LayerWeights;
 
@@ -64,6 +68,8 @@ typedef struct Weights {
     const Linear *positions;
     Norm embedding_norm, final_norm;
     const float *logit_gain;
+    const Linear *per_layer_embedding, *per_layer_projection;
+    Norm per_layer_norm;
     float embedding_scale; /* as it is to be used */
     Linear **linears;      /* all that are owned, in the order of binding */
     float **vectors;

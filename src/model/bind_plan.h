@@ -16,7 +16,7 @@ typedef struct LinearPlan {
     const Tensor *bias;
     int slot, n_slots; /* which one of a stack of experts; 0 of 1 */
     bool stacked;
-    int same_as;       /* the plan of the very matrix, plus 1; 0: none */
+    int same_as; /* the plan of the very matrix, plus 1; 0: none */
     const Linear **out;
 } LinearPlan;
 

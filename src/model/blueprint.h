@@ -198,13 +198,32 @@ typedef struct ExpertsSpec {
     const char *correction; /* tensor [experts] added to the scores for the choice alone */
     /* Where the weights may be, ended by one without a name: bind_experts says how forms are told apart. */
     LinearSpec gate[EXPERT_FORMS], up[EXPERT_FORMS], down[EXPERT_FORMS];
-    MlpSpec expert;         /* width, activation, limits of one; its names are not used */
-    bool weigh_inputs;      /* an expert's weight multiplies its input, not its output */
-    MlpSpec shared;         /* an expert for every row, added; width 0: none */
-    LinearSpec shared_gate; /* [1, hidden]: the shared one's output is multiplied by its sigmoid */
-    LinearSpec mix;         /* [2, hidden]: its softmax weighs the routed sum and the shared one */
-    float routed_scale;     /* of the sum over chosen experts; 0: 1 */
+    MlpSpec expert;           /* width, activation, limits of one; its names are not used */
+    bool weigh_inputs;        /* an expert's weight multiplies its input, not its output */
+    MlpSpec shared;           /* an expert for every row, added; width 0: none */
+    LinearSpec shared_gate;   /* [1, hidden]: the shared one's output is multiplied by its sigmoid */
+    LinearSpec mix;           /* [2, hidden]: its softmax weighs the routed sum and the shared one */
+    float routed_scale;       /* of the sum over chosen experts; 0: 1 */
+    const char *expert_scale; /* tensor [experts] that multiplies the weights of those chosen */
+    /* Of ffn_mlp_beside_experts, where the dense mlp runs side by side with the experts, and both read the hidden rows:
+     */
+    NormSpec router_norm, input_norm; /* of what the router and the experts read */
+    float router_scale;               /* of the router's input, after its norm */
+    NormSpec dense_out, experts_out;  /* of each side's result, before they are added */
 } ExpertsSpec;
+
+/* Gemma 3n and 4: every layer has an embedding of its own, of the token and of its place in the model's input, which is
+ * gated by the hidden row and added to it after the feed-forward. */
+typedef struct PerLayerSpec {
+    int width, vocab;                    /* of each layer's embedding; width 0: there is none */
+    LinearSpec embedding;                /* [vocab, n_layers * width] */
+    LinearSpec projection;               /* [n_layers * width, hidden] */
+    NormSpec norm;                       /* of each layer's projection */
+    float embedding_scale, hidden_scale; /* of the embedding, and of the projection before its norm */
+    LinearSpec gate, out;                /* per layer: [width, hidden], [hidden, width] */
+    Activation act;                      /* of the gate */
+    NormSpec out_norm;
+} PerLayerSpec;
 
 typedef struct LayerSpec {
     int names_back; /* '*' in its names is its number less this: layers that run again, or are counted anew */
@@ -245,6 +264,7 @@ typedef struct Blueprint {
     int n_positions;             /* its rows */
     int position_offset;         /* row of position 0 */
     NormSpec embedding_norm, final_norm;
+    PerLayerSpec per_layer;
     float head_scale;       /* of the final norm's output; 0: 1 */
     float logit_scale;      /* of the logits; 0: 1 */
     const char *logit_gain; /* tensor [1] that multiplies the logits, before their soft cap */

@@ -144,6 +144,7 @@ static bool layer_finish(Step *s, int layer, const float *in, Scratch *t) {
         finish_half(s, layer, &spec->mixer_out, &w->mixer_out, t->y);
     }
     if (spec->mixer || spec->ffn) ops_add(s->pool, s->hidden, t->y, s->hidden, s->n, s->blueprint->hidden);
+    if (s->per_layer && !per_layer_apply(s, layer, s->hidden, t->y)) return false;
     finish_output(s, layer);
     return true;
 }
@@ -350,7 +351,8 @@ bool decoder_run(Step *s, const float **logits) {
         if (s->rows[r].wants_logits) from[n_wanted++] = r;
     bool some = n_wanted < all.n;
 
-    if (!embed(s) || !layers_forward(s, from, n_wanted, &t)) return false;
+    if (!embed(s) || (b->per_layer.width && !per_layer_prepare(s)) || !layers_forward(s, from, n_wanted, &t))
+        return false;
     *logits = NULL;
     if (n_wanted > 0 && !head_forward(s, t.x, logits)) return false;
     if (some && n_wanted > 0) return_faults(s, from, &all);

@@ -30,6 +30,6 @@ struct Mechanism {
 };
 
 extern const Mechanism mixer_attention, mixer_mla, mixer_delta;
-extern const Mechanism ffn_mlp, ffn_experts;
+extern const Mechanism ffn_mlp, ffn_experts, ffn_mlp_beside_experts;
 
 #endif

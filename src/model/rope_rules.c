@@ -225,18 +225,18 @@ int rope_partial_dims(const Config *c, const Config *section, int head_dim, doub
 
 /* The rule's name here for the names that checkpoints have. "yarn" with longrope's lists is what the first Phi-3 files
  * called longrope. */
-static const char *rule_name(const Config *section) {
+static const char *rule_name(const Config *section, const char *otherwise) {
     static const char *const other_names[][2] = {
         {"su", "longrope"}, {"mrope", "default"}, {"deepseek_yarn", "yarn"}, {"telechat3-yarn", "yarn"}};
-    const char *older_name = config_string_or(section, "type", "default");
+    const char *older_name = config_string_or(section, "type", otherwise ? otherwise : "default");
     const char *name = config_string_or(section, "rope_type", older_name);
     for (size_t i = 0; i < sizeof other_names / sizeof *other_names; i++)
         if (strcmp(name, other_names[i][0]) == 0) name = other_names[i][1];
     return strcmp(name, "yarn") == 0 && config_has(section, "short_factor") ? "longrope" : name;
 }
 
-static const RopeRule *find_rule(const Config *section) {
-    const char *name = rule_name(section);
+static const RopeRule *find_rule(const Config *section, const char *otherwise) {
+    const char *name = rule_name(section, otherwise);
     Buffer known = {0};
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
         if (strcmp(rules[i].name, name) == 0) return &rules[i];
@@ -254,7 +254,7 @@ static void pass_over_mrope(const Config *section) {
 }
 
 bool rope_read(const Config *section, const RopeInput *in, RopeSpec *out) {
-    const RopeRule *rule = find_rule(section);
+    const RopeRule *rule = find_rule(section, in->rule);
     if (!rule) return false;
     RopeSpec spec = {.rule = rule->name, .theta = config_number_or(section, "rope_theta", in->theta), .factor = 1};
     if (in->dims < 2 || in->dims % 2)

@@ -30,6 +30,7 @@ typedef struct Step {
     int n_failed;
     float *hidden;                 /* [n][hidden], the residual stream */
     float *embedding;              /* [n][hidden] as the layers began, where some layer skips to it; else NULL */
+    float *per_layer;              /* [n][n_layers * width], where the blueprint has per-layer inputs */
     StepBuffer kept[STEP_BUFFERS]; /* row by row values that outlive a layer, hidden among them */
     int n_kept;
     float *lent_k, *lent_v; /* keys and values of all rows as the last layer that lends them projected them */
@@ -63,6 +64,11 @@ bool step_store(Step *s, int layer, const float *k, int k_width, const float *v,
 
 /* Shows values [n][cols] to the tap, if there is one. */
 void step_tap(const Step *s, int layer, const char *operation, const float *values, int cols);
+
+/* Per-layer inputs (per_layer.c): all of them from the embedded rows, and one layer's added to the hidden rows;
+ * `scratch` [n][hidden]. False: out of memory. */
+bool per_layer_prepare(Step *s);
+bool per_layer_apply(Step *s, int layer, float *hidden, float *scratch);
 
 /* The whole forward path of a step: decoder.c. logits [wanted rows][vocab] in the arena. False: out of memory. */
 bool decoder_run(Step *s, const float **logits);

@@ -105,6 +105,24 @@ static bool check_leftovers(Binder *b, Weights *w) {
 
 /* ---- the whole plan ---- */
 
+static bool plan_per_layer(Binder *b, Weights *w) {
+    const PerLayerSpec *p = &b->blueprint->per_layer;
+    int64_t all = (int64_t)p->width * b->blueprint->n_layers;
+    if (p->width == 0) return true;
+    return bind_linear(b, &p->embedding, -1, p->vocab, all, &w->per_layer_embedding) &&
+           bind_linear(b, &p->projection, -1, all, b->blueprint->hidden, &w->per_layer_projection) &&
+           bind_norm(b, &p->norm, -1, p->width, &w->per_layer_norm);
+}
+
+static bool plan_layer_input(Binder *b, int i, LayerWeights *w) {
+    const PerLayerSpec *p = &b->blueprint->per_layer;
+    int hidden = b->blueprint->hidden;
+    if (p->width == 0) return true;
+    return bind_linear(b, &p->gate, i, p->width, hidden, &w->per_layer_gate) &&
+           bind_linear(b, &p->out, i, hidden, p->width, &w->per_layer_out) &&
+           bind_norm(b, &p->out_norm, i, hidden, &w->per_layer_norm);
+}
+
 static bool plan_layer(Binder *b, int layer, LayerWeights *w) {
     const LayerSpec *spec = &b->blueprint->layers[layer];
     int hidden = b->blueprint->hidden, i = layer - spec->names_back;
@@ -115,7 +133,8 @@ static bool plan_layer(Binder *b, int layer, LayerWeights *w) {
            bind_norm(b, &spec->ffn_out, i, hidden, &w->ffn_out) &&
            bind_norm(b, &spec->output_norm, i, hidden, &w->output_norm) &&
            bind_vector(b, spec->scalar, i, 1, 0, &w->scalar) && bind_vector(b, spec->skip, i, 1, 0, &w->skip) &&
-           (!spec->mixer || spec->mixer->bind(b, spec, i, w)) && (!spec->ffn || spec->ffn->bind(b, spec, i, w));
+           (!spec->mixer || spec->mixer->bind(b, spec, i, w)) && (!spec->ffn || spec->ffn->bind(b, spec, i, w)) &&
+           plan_layer_input(b, i, w);
 }
 
 static bool plan_all(Binder *b, Weights *w) {
@@ -124,7 +143,7 @@ static bool plan_all(Binder *b, Weights *w) {
         !bind_linear(b, &p->positions, -1, p->n_positions, p->hidden, &w->positions) ||
         !bind_norm(b, &p->embedding_norm, -1, p->hidden, &w->embedding_norm) ||
         !bind_norm(b, &p->final_norm, -1, p->hidden, &w->final_norm) ||
-        !bind_vector(b, p->logit_gain, -1, 1, 0, &w->logit_gain))
+        !bind_vector(b, p->logit_gain, -1, 1, 0, &w->logit_gain) || !plan_per_layer(b, w))
         return false;
     for (int i = 0; i < p->n_layers; i++)
         if (!plan_layer(b, i, &w->layers[i])) return false;

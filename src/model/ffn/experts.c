@@ -4,6 +4,7 @@
  *
  * A pair is one row with one of its experts. Pairs are sorted by expert, so that each expert's inputs and outputs lie
  * together. */
+#include "model/ffn/experts.h"
 #include "model/ffn/mlp.h"
 #include "model/mechanism.h"
 
@@ -14,7 +15,7 @@ enum { ROUTE_ROWS = 16, SUM_ROWS = 4 };
 
 /* ---- binding ---- */
 
-static bool experts_bind(Binder *b, const LayerSpec *layer_spec, int layer, LayerWeights *out) {
+bool experts_bind(Binder *b, const LayerSpec *layer_spec, int layer, LayerWeights *out) {
     const ExpertsSpec *e = &layer_spec->experts;
     ExpertsWeights *w = &out->experts;
     int n = e->rule.n_experts, hidden = bind_hidden(b);
@@ -22,6 +23,7 @@ static bool experts_bind(Binder *b, const LayerSpec *layer_spec, int layer, Laye
         return bind_fail(b, "config.json: %d experts are to be chosen of %d", e->rule.n_chosen, n);
     return bind_linear(b, &e->router, layer, n, hidden, &w->router) &&
            bind_vector(b, e->correction, layer, n, 0, &w->correction) &&
+           bind_vector(b, e->expert_scale, layer, n, 0, &w->expert_scale) &&
            bind_experts(b, e->gate, layer, n, e->expert.width, hidden, &w->gate) &&
            bind_experts(b, e->up, layer, n, e->expert.width, hidden, &w->up) &&
            bind_experts(b, e->down, layer, n, hidden, e->expert.width, &w->down) &&
@@ -196,16 +198,17 @@ static void sum_task(void *context, int task, int thread) {
 
 /* ---- the whole ---- */
 
-static bool run_routed(Step *s, int layer, const float *x, float *out) {
+bool experts_routed(Step *s, int layer, const float *router_x, const float *x, float *out) {
     const ExpertsSpec *e = &s->blueprint->layers[layer].experts;
     const ExpertsWeights *w = &s->weights->layers[layer].experts;
     float *logits = step_floats(s, s->n, e->rule.n_experts);
     LinearJob router = {.w = w->router, .y = logits};
     Routes t;
-    if (!logits || !step_linear(s, &router, 1, x, s->blueprint->hidden, layer, "router")) return false;
+    if (!logits || !step_linear(s, &router, 1, router_x, s->blueprint->hidden, layer, "router")) return false;
     if (e->router_softcap != 0) ops_softcap(s->pool, logits, e->router_softcap, logits, s->n, e->rule.n_experts);
     step_tap(s, layer, "router", logits, e->rule.n_experts);
     if (!route(s, e, logits, w->correction, &t)) return false;
+    for (int i = 0; i < t.n_pairs && w->expert_scale; i++) t.weights[i] *= w->expert_scale[t.ids[i]];
     float *up = step_floats(s, t.n_pairs, e->expert.width), *pairs = step_floats(s, t.n_pairs, s->blueprint->hidden);
     float *gate = w->gate ? step_floats(s, t.n_pairs, e->expert.width) : NULL;
     if (!up || !pairs || (w->gate && !gate) || !experts_in(s, layer, &t, x, gate, up)) return false;
@@ -263,7 +266,7 @@ static bool add_shared(Step *s, int layer, const float *x, float *out) {
 }
 
 static bool experts_run(Step *s, int layer, const float *x, float *out) {
-    if (!run_routed(s, layer, x, out)) return false;
+    if (!experts_routed(s, layer, x, x, out)) return false;
     return s->blueprint->layers[layer].experts.shared.width == 0 || add_shared(s, layer, x, out);
 }
 
