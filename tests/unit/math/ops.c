@@ -28,6 +28,7 @@ static double act_exact(Activation act, double x) {
     case ACT_SIGMOID: return 1 / (1 + exp(-x));
     case ACT_TANH: return tanh(x);
     case ACT_SOFTPLUS: return log1p(exp(-fabs(x))) + (x > 0 ? x : 0);
+    case ACT_EXP: return exp(x);
     }
     return NAN;
 }
@@ -47,7 +48,7 @@ static void activations_are_close_to_double(void **state) {
     float *x = mem_array(N, sizeof *x), *y = mem_array(N, sizeof *y);
     for (int i = 0; i < N; i++) x[i] = -20.0f + 40.0f * (float)i / (N - 1); /* and towards zero: 2^-1 .. 2^-60 */
     for (int i = 0; i < 1200; i++) x[i * 100] = (i % 2 ? -1.0f : 1.0f) * exp2f(-(float)i / 20);
-    for (int act = ACT_NONE; act <= ACT_SOFTPLUS; act++) {
+    for (int act = ACT_NONE; act <= ACT_EXP; act++) {
         double worst = 0, worst_absolute = 0;
         ops_act(pool, (Activation)act, x, y, 1, N);
         for (int i = 0; i < N; i++) {
@@ -73,8 +74,9 @@ static void activations_at_the_edges(void **state) {
                                         [ACT_GELU] = {0, 0, 300},       [ACT_GELU_TANH] = {0, 0, 300},
                                         [ACT_GELU_QUICK] = {0, 0, 300}, [ACT_RELU] = {0, 0, 300},
                                         [ACT_RELU2] = {0, 0, 90000},    [ACT_SIGMOID] = {0, 0.5f, 1},
-                                        [ACT_TANH] = {-1, 0, 1},        [ACT_SOFTPLUS] = {0, 0.693147181f, 300}};
-    for (int act = ACT_NONE; act <= ACT_SOFTPLUS; act++) {
+                                        [ACT_TANH] = {-1, 0, 1},        [ACT_SOFTPLUS] = {0, 0.693147181f, 300},
+                                        [ACT_EXP] = {0, 1, INFINITY}};
+    for (int act = ACT_NONE; act <= ACT_EXP; act++) {
         ops_act(pool, (Activation)act, x, y, 1, 5);
         for (int i = 0; i < 3; i++) assert_true(y[i + 1] == expected[act][i]);
         float nan = NAN;
@@ -155,7 +157,7 @@ static void heads_have_their_own_weights(void **state) {
     }
 }
 
-enum { KINDS = 8 + 2 * (ACT_SOFTPLUS + 1) };
+enum { KINDS = 8 + 2 * (ACT_EXP + 1) };
 
 static void run_kind(int kind, const float *x, const float *z, const float *w, float *y, float *sum, int rows,
                      int cols) {
