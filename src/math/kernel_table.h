@@ -82,6 +82,7 @@ typedef enum ElementKind {
     ELEMENT_SOFTCAP,    /* number * tanh(x / number) */
     ELEMENT_ACT,        /* act(x) */
     ELEMENT_ACT_MUL,    /* act(x) * other */
+    ELEMENT_XIELU,      /* ops_xielu, by its params */
 } ElementKind;
 
 /* n elements, y == x or y == other allowed. */
@@ -90,6 +91,7 @@ typedef struct ElementJob {
     Activation act;
     const float *x, *other; /* other: NULL where the kind has none */
     float number;
+    const float *params; /* [4] of xIELU: alpha of positive and of negative x, beta, eps */
     float *y;
     int n;
 } ElementJob;

@@ -92,6 +92,20 @@ static inline lf act_lanes(Activation act, lf x) {
     return x;
 }
 
+/* exp(x) - 1 for x <= 0, from tanh(x / 2): small values keep their relative accuracy. */
+static inline lf expm1_lanes(lf x) {
+    lf t = tanh_lanes(lf_mul(x, lf_set(0.5f)));
+    return lf_div(lf_add(t, t), lf_sub(lf_set(1.0f), t));
+}
+
+/* p x^2 + beta x where x > 0, else (exp(min(x, eps)) - 1 - x) n + beta x. */
+static inline lf xielu_lanes(const float *params, lf x) {
+    lf eps = lf_set(params[3]), linear = lf_mul(lf_set(params[2]), x);
+    lf positive = lf_fma(lf_mul(lf_set(params[0]), x), x, linear);
+    lf rest = lf_sub(expm1_lanes(lf_select_less(x, eps, x, eps)), x);
+    return lf_select_less(lf_set(0.0f), x, positive, lf_fma(rest, lf_set(params[1]), linear));
+}
+
 static inline lf element_lanes(const ElementJob *job, ElementKind kind, lf x, lf other) {
     lf number = lf_set(job->number);
     switch (kind) {
@@ -101,6 +115,7 @@ static inline lf element_lanes(const ElementJob *job, ElementKind kind, lf x, lf
     case ELEMENT_SCALE: return lf_mul(x, number);
     case ELEMENT_SOFTCAP: return lf_mul(tanh_lanes(lf_div(x, number)), number);
     case ELEMENT_ACT: return act_lanes(job->act, x);
+    case ELEMENT_XIELU: return xielu_lanes(job->params, x);
     case ELEMENT_ACT_MUL: break;
     }
     return lf_mul(act_lanes(job->act, x), other);
@@ -129,6 +144,7 @@ static void elements_row(const ElementJob *job) {
     case ELEMENT_SOFTCAP: elements_kind(job, ELEMENT_SOFTCAP); return;
     case ELEMENT_ACT: elements_kind(job, ELEMENT_ACT); return;
     case ELEMENT_ACT_MUL: elements_kind(job, ELEMENT_ACT_MUL); return;
+    case ELEMENT_XIELU: elements_kind(job, ELEMENT_XIELU); return;
     }
 }
 

@@ -129,6 +129,13 @@ void ops_act(Pool *pool, Activation act, const float *x, float *y, int rows, int
     elements_run(pool, (ElementJob){.kind = ELEMENT_ACT, .act = act, .x = x, .y = y}, rows, cols);
 }
 
+void ops_xielu(Pool *pool, const XieluParams *p, const float *x, float *y, int rows, int cols) {
+    float alphas[2] = {p->alpha_p, p->alpha_n};
+    ops_act(pool, ACT_SOFTPLUS, alphas, alphas, 1, 2);
+    float params[] = {alphas[0], p->beta + alphas[1], p->beta, p->eps};
+    elements_run(pool, (ElementJob){.kind = ELEMENT_XIELU, .x = x, .params = params, .y = y}, rows, cols);
+}
+
 void ops_act_mul(Pool *pool, Activation act, const float *gate, const float *up, float *y, int rows, int cols) {
     ElementJob job = {.kind = ELEMENT_ACT_MUL, .act = act, .x = gate, .other = up, .y = y};
     elements_run(pool, job, rows, cols);

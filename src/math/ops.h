@@ -50,6 +50,13 @@ void ops_act(Pool *pool, Activation act, const float *x, float *y, int rows, int
 /* y = act(gate) * up. */
 void ops_act_mul(Pool *pool, Activation act, const float *gate, const float *up, float *y, int rows, int cols);
 
+/* xIELU (arXiv:2411.13010): p x^2 + beta x where x > 0, else (expm1(min(x, eps)) - x) n + beta x, with
+ * p = softplus(alpha_p) and n = beta + softplus(alpha_n). */
+typedef struct XieluParams {
+    float alpha_p, alpha_n, beta, eps;
+} XieluParams;
+void ops_xielu(Pool *pool, const XieluParams *params, const float *x, float *y, int rows, int cols);
+
 /* log-probability of one id of a row of raw logits: x[id] - max - log(sum exp(x - max)), over 16 lanes. */
 float ops_log_prob(const float *logits, int n, int id);
 /* out [n]: exp(x - max) / sum over 16 lanes. */

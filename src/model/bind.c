@@ -299,11 +299,11 @@ static bool add_vector(Binder *b, const VectorPlan *plan) {
     return true;
 }
 
-/* A float tensor that holds n values in any shape: [heads, dims] or [1, n] for n of them. */
-static const Tensor *want_values(Binder *b, const char *name, int layer, int64_t n) {
+/* A float tensor that holds n values in any shape: [heads, dims] or [1, n] for n of them. head: -1 without '#'. */
+static const Tensor *want_values(Binder *b, const char *name, int layer, int head, int64_t n) {
     char full[NAME_MAX_BYTES];
     Shape shape = {1, {n}};
-    names_expand(b->names, name, layer, -1, "", full);
+    names_expand(b->names, name, layer, head, "", full);
     const Tensor *t = checkpoint_find(b->names->checkpoint, full);
     if (t && holds(t, n)) {
         shape.n_dims = t->n_dims <= 4 ? t->n_dims : 1;
@@ -314,7 +314,7 @@ static const Tensor *want_values(Binder *b, const char *name, int layer, int64_t
 
 bool bind_vector(Binder *b, const char *name, int layer, int64_t n, float plus, const float **out) {
     if (!name) return true;
-    const Tensor *t = want_values(b, name, layer, n);
+    const Tensor *t = want_values(b, name, layer, -1, n);
     return t && add_vector(b, &(VectorPlan){.tensor = t, .plus = plus, .n = n, .out = out});
 }
 
@@ -324,7 +324,7 @@ bool bind_conv(Binder *b, const ConvSpec *spec, int layer, int channels, int ker
         kernel > 1024)
         return bind_fail(b, "config.json: \"%s\" cannot be a convolution of %d channels over %d positions", spec->name,
                          channels, kernel);
-    const Tensor *t = want_values(b, spec->name, layer, spec->total * kernel);
+    const Tensor *t = want_values(b, spec->name, layer, -1, spec->total * kernel);
     VectorPlan plan = {.tensor = t,
                        .from = spec->from * kernel,
                        .n = (int64_t)channels * kernel,
@@ -333,7 +333,7 @@ bool bind_conv(Binder *b, const ConvSpec *spec, int layer, int channels, int ker
                        .out = &out->weights};
     if (!t || !add_vector(b, &plan)) return false;
     if (!spec->bias) return true;
-    t = want_values(b, spec->bias, layer, spec->total);
+    t = want_values(b, spec->bias, layer, -1, spec->total);
     return t && add_vector(b, &(VectorPlan){.tensor = t, .from = spec->from, .n = channels, .out = &out->bias});
 }
 
@@ -342,4 +342,21 @@ bool bind_norm(Binder *b, const NormSpec *spec, int layer, int64_t n, Norm *out)
     if (spec->kind == NORM_GAIN) n = 1;
     return bind_vector(b, spec->weight, layer, n, spec->plus, &out->weight) &&
            bind_vector(b, spec->bias, layer, n, 0, &out->bias);
+}
+
+/* A weight or a bias of every head. */
+static bool bind_heads(Binder *b, const char *name, int layer, int heads, int64_t dim, float plus, const float **out) {
+    if (!name || !strchr(name, '#')) return bind_vector(b, name, layer, heads * dim, plus, out);
+    for (int head = 0; head < heads; head++) {
+        const Tensor *t = want_values(b, name, layer, head, dim);
+        VectorPlan plan = {.tensor = t, .plus = plus, .n = dim, .at = head * dim, .total = heads * dim, .out = out};
+        if (!t || !add_vector(b, &plan)) return false;
+    }
+    return true;
+}
+
+bool bind_head_norms(Binder *b, const NormSpec *spec, int layer, int n, int64_t dim, Norm *out) {
+    if (spec->kind == NORM_NONE) return true;
+    return bind_heads(b, spec->weight, layer, n, dim, spec->plus, &out->weight) &&
+           bind_heads(b, spec->bias, layer, n, dim, 0, &out->bias);
 }

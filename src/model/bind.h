@@ -38,6 +38,7 @@ typedef struct DeltaWeights {
 typedef struct MlpWeights {
     const Linear *gate, *up, *down;
     Norm inner;
+    const float *alpha_p, *alpha_n, *beta, *eps; /* of xIELU; NULL: another activation */
 } MlpWeights;
 
 typedef struct ExpertsWeights {
@@ -59,6 +60,7 @@ typedef struct LayerWeights {
     ExpertsWeights experts;
     const Linear *per_layer_gate, *per_layer_out;
     Norm per_layer_norm;
+    const Linear *mixer_matrix, *ffn_matrix;
     const float *scalar, *skip;
 } LayerWeights;
 
@@ -98,6 +100,8 @@ bool bind_vector(Binder *b, const char *name, int layer, int64_t n, float plus, 
 bool bind_conv(Binder *b, const ConvSpec *spec, int layer, int channels, int kernel, Conv *out);
 /* A norm over n values. */
 bool bind_norm(Binder *b, const NormSpec *spec, int layer, int64_t n, Norm *out);
+/* A norm over each of n heads with weights of its own: one tensor [n * dim], or, with '#' in its name, one per head. */
+bool bind_head_norms(Binder *b, const NormSpec *spec, int layer, int n, int64_t dim, Norm *out);
 /* A spec that cannot be: "model.layers.3...: reason". Returns false. */
 bool bind_fail(Binder *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int bind_hidden(const Binder *b);

@@ -24,6 +24,7 @@ typedef struct VectorPlan {
     const Tensor *tensor;
     float plus;
     int64_t from, n;      /* values of the tensor that are taken */
+    int64_t at, total;    /* several plans in a row may fill one vector of `total` values; at 0: total 0 means n */
     int channels, kernel; /* of a convolution, which is turned around; 0: none */
     const float **out;
 } VectorPlan;

@@ -188,6 +188,10 @@ typedef struct MlpSpec {
     float gate_scale; /* of gate before the activation */
     float out_scale;  /* of the result */
     NormSpec inner;   /* before down, over the width */
+    /* tensors [1] of xIELU, the activation then (without a gate); alpha_p NULL: none */
+    struct {
+        const char *alpha_p, *alpha_n, *beta, *eps;
+    } xielu;
 } MlpSpec;
 
 /* Routed experts: each row goes through the few that the router chooses for it. */
@@ -236,9 +240,11 @@ typedef struct LayerSpec {
     AttentionSpec attention; /* of mixer_attention */
     MlaSpec mla;             /* of mixer_mla */
     DeltaSpec delta;         /* of mixer_delta */
+    LinearSpec mixer_matrix; /* of mixer_matrix: [hidden, hidden] */
     const Mechanism *ffn;    /* NULL: none */
     MlpSpec mlp;             /* of ffn_mlp */
     ExpertsSpec experts;     /* of ffn_experts */
+    LinearSpec ffn_matrix;   /* of ffn_matrix: [hidden, hidden] */
     const char *scalar;      /* tensor [1] that multiplies the layer's output */
     const char *skip;        /* tensor [1] times the normed embedding, added to the output */
     NormSpec output_norm;    /* of the output, after all else */

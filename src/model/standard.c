@@ -21,6 +21,20 @@ NormSpec standard_layer_norm(const char *weight, const char *bias, float eps) {
     return (NormSpec){.kind = NORM_LAYER, .weight = weight, .bias = bias, .eps = eps};
 }
 
+static void to_layer_norm(NormSpec *norm, const char *bias, float plus) {
+    norm->kind = NORM_LAYER;
+    norm->bias = bias;
+    norm->plus = plus;
+}
+
+void standard_layer_norms(Blueprint *b, bool bias, float plus) {
+    to_layer_norm(&b->final_norm, bias ? "model.norm.bias" : NULL, plus);
+    for (int i = 0; i < b->n_layers; i++) {
+        to_layer_norm(&b->layers[i].mixer_norm, bias ? "model.layers.*.input_layernorm.bias" : NULL, plus);
+        to_layer_norm(&b->layers[i].ffn_norm, bias ? "model.layers.*.post_attention_layernorm.bias" : NULL, plus);
+    }
+}
+
 static const char *first_key(const Config *c, const char *const *keys) {
     for (const char *const *k = keys; *k; k++)
         if (config_has(c, *k)) return *k;
@@ -65,7 +79,8 @@ Activation standard_activation(const Config *c, const char *key, const char *fal
 }
 
 static float norm_eps(const Config *c, const StandardDefaults *d) {
-    static const char *const keys[] = {"rms_norm_eps", "layer_norm_eps", "norm_eps", "layer_norm_epsilon", NULL};
+    static const char *const keys[] = {"rms_norm_eps",       "layer_norm_eps", "norm_eps",
+                                       "layer_norm_epsilon", "norm_epsilon",   NULL};
     return (float)config_number_or(c, first_key(c, keys), d->norm_eps != 0 ? d->norm_eps : 1e-6);
 }
 
@@ -179,6 +194,12 @@ bool standard_rope(const Config *c, const StandardDefaults *d, Blueprint *b, int
     return true;
 }
 
+bool standard_partial_rope(const Config *c, const StandardDefaults *d, Blueprint *b, double factor, bool interleaved) {
+    Config section = rope_section(c);
+    int dims = rope_partial_dims(c, &section, b->layers[0].attention.head_dim, factor);
+    return standard_rope(c, d, b, 0, dims, interleaved);
+}
+
 static bool some_layer_has(const Blueprint *b, int rope) {
     for (int i = 0; i < b->n_layers; i++)
         if (b->layers[i].attention.rope == rope) return true;
@@ -249,12 +270,17 @@ bool standard_set_window(const Config *c, Blueprint *b, int layer, LayerKind kin
     return true;
 }
 
-bool standard_blueprint(const Config *c, const StandardDefaults *d, Blueprint *b) {
+bool standard_layers(const Config *c, const StandardDefaults *d, Blueprint *b, int n_ropes) {
     standard_model(c, d, b);
     AttentionSpec attention = standard_attention(c, d, b->hidden);
     MlpSpec mlp = standard_mlp(c, d, config_size(c, "intermediate_size"));
     int n_layers = standard_layer_count(c);
-    if (!config_ok(c) || !blueprint_allocate(c, b, n_layers, 1)) return false;
+    if (!config_ok(c) || !blueprint_allocate(c, b, n_layers, n_ropes)) return false;
     for (int i = 0; i < n_layers; i++) b->layers[i] = standard_layer(&attention, &mlp, b->final_norm.eps);
-    return standard_rope(c, d, b, 0, attention.head_dim, false) && config_ok(c);
+    return true;
+}
+
+bool standard_blueprint(const Config *c, const StandardDefaults *d, Blueprint *b) {
+    return standard_layers(c, d, b, 1) && standard_rope(c, d, b, 0, b->layers[0].attention.head_dim, false) &&
+           config_ok(c);
 }

@@ -24,12 +24,18 @@ typedef struct StandardDefaults {
  * of it read and filled in. Mistakes stick in the config; false when there is one. */
 bool standard_blueprint(const Config *c, const StandardDefaults *d, Blueprint *b);
 
+/* The same without its ropes, which the caller fills. */
+bool standard_layers(const Config *c, const StandardDefaults *d, Blueprint *b, int n_ropes);
+
 /* Its parts, for families that are put together otherwise. */
 void standard_model(const Config *c, const StandardDefaults *d, Blueprint *b); /* all but layers and ropes */
 AttentionSpec standard_attention(const Config *c, const StandardDefaults *d, int hidden);
 MlpSpec standard_mlp(const Config *c, const StandardDefaults *d,
                      int width); /* names mlp.gate_proj, up_proj, down_proj */
 LayerSpec standard_layer(const AttentionSpec *a, const MlpSpec *m, float eps); /* both norms rms, before each half */
+/* Layer norms in place of the rms norms of a standard blueprint, under the same names; `plus` added to their weights.
+ */
+void standard_layer_norms(Blueprint *b, bool bias, float plus);
 /* The norms after each half instead (post_attention_layernorm, post_feedforward_layernorm). */
 void standard_norm_after(LayerSpec *layer);
 /* Norms before and after each half (input_, post_attention_, pre_feedforward_, post_feedforward_layernorm), with `plus`
@@ -39,6 +45,8 @@ void standard_norm_around(LayerSpec *layer, float plus);
 void standard_head_norms(AttentionSpec *a, HeadNormSpan span, float eps);
 /* Fills b->ropes[index] from rope_theta and rope_scaling (or rope_parameters) of c. */
 bool standard_rope(const Config *c, const StandardDefaults *d, Blueprint *b, int index, int dims, bool interleaved);
+/* The same for rope 0 and the part of a head that partial_rotary_factor says, or `factor` where it is absent. */
+bool standard_partial_rope(const Config *c, const StandardDefaults *d, Blueprint *b, double factor, bool interleaved);
 /* Fills ropes[0] for full layers and ropes[1] for sliding ones, after the layers say which they have. Older configs
  * have one rope_scaling, which is for full layers alone; newer ones have a section per kind in rope_parameters, which
  * may rotate part of a head. Thetas: where no section has its own. */

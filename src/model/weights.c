@@ -152,14 +152,12 @@ static bool plan_all(Binder *b, Weights *w) {
 
 /* ---- taking memory ---- */
 
-/* n values of a float tensor from value `first` on, to be freed by the caller. */
-static float *read_floats(const Tensor *t, int64_t first, int64_t n) {
+/* n values of a float tensor from value `first` on. */
+static void read_floats(const Tensor *t, int64_t first, int64_t n, float *out) {
     WeightFormat format = t->dtype == DTYPE_F32 ? WEIGHT_F32 : t->dtype == DTYPE_F16 ? WEIGHT_F16 : WEIGHT_BF16;
     WeightSource source = {
         .format = format, .rows = 1, .cols = n, .codes = t->data + (uint64_t)first * dtype_bytes(t->dtype)};
-    float *values = mem_array((size_t)n, sizeof *values);
-    if (values) weight_row(&source, 0, values);
-    return values;
+    weight_row(&source, 0, out);
 }
 
 /* [channels][kernel], as both layouts have it whatever their shape, to [kernel][channels]. */
@@ -171,17 +169,26 @@ static float *turn_conv(float *values, int channels, int kernel) {
     return turned;
 }
 
-static float *read_vector(const VectorPlan *plan) {
-    float *values = read_floats(plan->tensor, plan->from, plan->n);
-    for (int64_t i = 0; values && plan->plus != 0 && i < plan->n; i++) values[i] += plan->plus;
-    return values && plan->kernel ? turn_conv(values, plan->channels, plan->kernel) : values;
+/* A vector, or what a plan adds to the last one. */
+static bool load_vector(const VectorPlan *plan, Weights *w, Error *err) {
+    size_t total = (size_t)(plan->total ? plan->total : plan->n);
+    float *values = plan->at ? w->vectors[w->n_vectors - 1] + plan->at : mem_array(total, sizeof *values);
+    if (!values) return error_memory(err, "a norm");
+    read_floats(plan->tensor, plan->from, plan->n, values);
+    for (int64_t i = 0; plan->plus != 0 && i < plan->n; i++) values[i] += plan->plus;
+    if (plan->at) return true;
+    if (plan->kernel && !(values = turn_conv(values, plan->channels, plan->kernel)))
+        return error_memory(err, "a convolution");
+    *plan->out = w->vectors[w->n_vectors++] = values;
+    return true;
 }
 
 /* The bias of the rows that are taken. In place: row i comes from no earlier row than i. */
 static float *read_bias(const LinearPlan *plan) {
     const RowSlice *r = &plan->rows;
     int64_t there = plan->transposed ? plan->source.cols : plan->source.rows;
-    float *values = read_floats(plan->bias, there * plan->slot, there);
+    float *values = mem_array((size_t)there, sizeof *values);
+    if (values) read_floats(plan->bias, there * plan->slot, there, values);
     for (int64_t i = 0; values && i < r->total; i++)
         values[i] = values[r->from + i / r->take * r->period + i % r->take];
     return values;
@@ -234,10 +241,8 @@ static bool load_all(const Binder *b, Weights *w, Pool *pool, Error *err) {
     w->copies = mem_zeroed((size_t)b->n_linears, sizeof *w->copies);
     w->vectors = mem_zeroed((size_t)b->n_vectors, sizeof *w->vectors);
     if (!w->linears || !w->formats || !w->copies || !w->vectors) return error_memory(err, "the list of weights");
-    for (int i = 0; i < b->n_vectors; i++) {
-        if (!(w->vectors[i] = read_vector(&b->vectors[i]))) return error_memory(err, "a norm");
-        *b->vectors[i].out = w->vectors[w->n_vectors++];
-    }
+    for (int i = 0; i < b->n_vectors; i++)
+        if (!load_vector(&b->vectors[i], w, err)) return false;
     for (int i = 0; i < b->n_linears; i++) {
         const LinearPlan *plan = &b->linears[i];
         if (plan->same_as)

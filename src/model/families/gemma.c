@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const model_types[] = {"gemma", "gemma3_text", "gemma3", NULL};
+static const char *const model_types[] = {"gemma", "gemma2", "gemma3_text", "gemma3", NULL};
 
 static const char *const irrelevant_keys[] = {
     "vision_config",

@@ -33,15 +33,11 @@ static bool put_windows(const Config *c, Blueprint *b) {
 }
 
 static bool third_blueprint(const Config *c, const StandardDefaults *d, Blueprint *b) {
-    standard_model(c, d, b);
-    AttentionSpec attention = standard_attention(c, d, b->hidden);
-    MlpSpec mlp = standard_mlp(c, d, config_size(c, "intermediate_size"));
     double theta = config_number_or(c, "rope_theta", d->theta);
-    int n_layers = standard_layer_count(c);
-    if (!config_ok(c) || !blueprint_allocate(c, b, n_layers, 2)) return false;
-    for (int i = 0; i < n_layers; i++) b->layers[i] = standard_layer(&attention, &mlp, b->final_norm.eps);
+    if (!standard_layers(c, d, b, 2)) return false;
     put_norms(b);
-    return put_windows(c, b) && standard_kind_ropes(c, b, attention.head_dim, theta, theta) && config_ok(c);
+    return put_windows(c, b) && standard_kind_ropes(c, b, b->layers[0].attention.head_dim, theta, theta) &&
+           config_ok(c);
 }
 
 static bool olmo_blueprint(const Config *c, Blueprint *b) {

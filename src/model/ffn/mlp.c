@@ -3,11 +3,18 @@
 #include "model/ffn/mlp.h"
 #include "model/mechanism.h"
 
+static bool bind_xielu(Binder *b, const MlpSpec *m, int layer, MlpWeights *out) {
+    return bind_vector(b, m->xielu.alpha_p, layer, 1, 0, &out->alpha_p) &&
+           bind_vector(b, m->xielu.alpha_n, layer, 1, 0, &out->alpha_n) &&
+           bind_vector(b, m->xielu.beta, layer, 1, 0, &out->beta) &&
+           bind_vector(b, m->xielu.eps, layer, 1, 0, &out->eps);
+}
+
 bool mlp_bind(Binder *b, const MlpSpec *m, int layer, MlpWeights *out) {
     int hidden = bind_hidden(b);
     return bind_linear(b, &m->gate, layer, m->width, hidden, &out->gate) &&
            bind_linear(b, &m->up, layer, m->width, hidden, &out->up) &&
-           bind_norm(b, &m->inner, layer, m->width, &out->inner) &&
+           bind_norm(b, &m->inner, layer, m->width, &out->inner) && bind_xielu(b, m, layer, out) &&
            bind_linear(b, &m->down, layer, hidden, m->width, &out->down);
 }
 
@@ -39,6 +46,15 @@ void mlp_activate(const Step *s, const MlpSpec *m, float *gate, float *up, int r
     }
 }
 
+static void activate(const Step *s, const MlpSpec *m, const MlpWeights *w, float *gate, float *up) {
+    if (!w->alpha_p) {
+        mlp_activate(s, m, gate, up, s->n);
+        return;
+    }
+    XieluParams p = {*w->alpha_p, *w->alpha_n, *w->beta, *w->eps};
+    ops_xielu(s->pool, &p, up, up, s->n, m->width);
+}
+
 bool mlp_run(Step *s, const MlpSpec *m, const MlpWeights *w, int layer, const float *x, float *out) {
     int hidden = s->blueprint->hidden;
     float *up = step_floats(s, s->n, m->width), *gate = w->gate ? step_floats(s, s->n, m->width) : NULL;
@@ -47,7 +63,7 @@ bool mlp_run(Step *s, const MlpSpec *m, const MlpWeights *w, int layer, const fl
     if (!step_linear(s, jobs, w->gate ? 2 : 1, x, hidden, layer, "gate_proj")) return false;
     if (gate) step_tap(s, layer, "gate_proj", gate, m->width);
     step_tap(s, layer, "up_proj", up, m->width);
-    mlp_activate(s, m, gate, up, s->n);
+    activate(s, m, w, gate, up);
     step_tap(s, layer, "activation", up, m->width);
     step_norm(s, &m->inner, &w->inner, up, up, s->n, m->width);
     if (!step_linear(s, &down, 1, up, m->width, layer, "down_proj")) return false;
@@ -73,7 +89,7 @@ static const char *activation_name(Activation act) {
 
 void mlp_describe(const MlpSpec *m, Buffer *out) {
     buffer_printf(out, "%s: width %d, %s%s", m->gate.name ? "gated mlp" : "mlp", m->width,
-                  activation_name(m->activation), m->up.bias ? ", biases" : "");
+                  m->xielu.alpha_p ? "xielu" : activation_name(m->activation), m->up.bias ? ", biases" : "");
 }
 
 static bool ffn_bind(Binder *b, const LayerSpec *spec, int layer, LayerWeights *out) {

@@ -29,8 +29,8 @@ static bool check_spec(Binder *b, const AttentionSpec *a) {
 }
 
 static bool bind_head_norm(Binder *b, const HeadNormSpec *spec, int layer, int heads, int dim, Norm *out) {
-    int64_t n = spec->span == SPAN_HEAD ? dim : (int64_t)heads * dim;
-    return bind_norm(b, &spec->norm, layer, n, out);
+    if (spec->span == SPAN_EVERY_HEAD) return bind_head_norms(b, &spec->norm, layer, heads, dim, out);
+    return bind_norm(b, &spec->norm, layer, spec->span == SPAN_HEAD ? dim : (int64_t)heads * dim, out);
 }
 
 static bool bind_keys_values(Binder *b, const AttentionSpec *a, int layer, AttentionWeights *w) {

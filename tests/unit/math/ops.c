@@ -105,6 +105,27 @@ static void softcap_keeps_small_values(void **state) {
     assert_true(fabsf(y[0] - 30.0f) < 1e-5f);
 }
 
+/* Against double, with the eps of a file in bf16. Below zero the result is a difference, but each part is small. */
+static void xielu_is_close_to_double(void **state) {
+    (void)state;
+    enum { N = 40001 };
+    float *x = mem_array(N, sizeof *x), *y = mem_array(N, sizeof *y);
+    const XieluParams p = {0.3f, -1.25f, 0.5f, -0x1.0cp-20f};
+    double up = log1p(exp(0.3f)), down = 0.5 + log1p(exp(-1.25));
+    for (int i = 0; i < N; i++) x[i] = i % 2 ? -10.0f + 20.0f * (float)i / (N - 1) : -exp2f(-(float)i / 1000);
+    ops_xielu(pool, &p, x, y, 1, N);
+    for (int i = 0; i < N; i++) {
+        double v = (double)x[i], least = v < (double)p.eps ? v : (double)p.eps;
+        double exact = v > 0 ? up * v * v + 0.5 * v : (expm1(least) - v) * down + 0.5 * v;
+        if (fabs((double)y[i] - exact) > 3e-7 * (fabs(exact) + fabs(v))) fail_msg("xielu(%g) is %g", v, (double)y[i]);
+    }
+    float edges[2] = {NAN, 0};
+    ops_xielu(pool, &p, edges, y, 1, 2);
+    assert_true(isnan(y[0]) && fabsf(y[1]) < 2e-6f);
+    mem_free(x);
+    mem_free(y);
+}
+
 static void small_operations_by_hand(void **state) {
     (void)state;
     float x[3] = {1, 2, -3}, z[3] = {0.5f, -4, 8}, y[3];
@@ -157,7 +178,7 @@ static void heads_have_their_own_weights(void **state) {
     }
 }
 
-enum { KINDS = 8 + 2 * (ACT_EXP + 1) };
+enum { KINDS = 8 + 2 * (ACT_EXP + 1) + 1 };
 
 static void run_kind(int kind, const float *x, const float *z, const float *w, float *y, float *sum, int rows,
                      int cols) {
@@ -171,6 +192,10 @@ static void run_kind(int kind, const float *x, const float *z, const float *w, f
     case 6: ops_add_scaled(pool, x, z, 0.3f, y, rows, cols); return;
     case 7: ops_softcap(pool, x, 2.5f, y, rows, cols); return;
     default: break;
+    }
+    if (kind == KINDS - 1) {
+        ops_xielu(pool, &(XieluParams){0.2f, -0.4f, 0.5f, -1e-6f}, x, y, rows, cols);
+        return;
     }
     Activation act = (Activation)((kind - 8) / 2);
     if (kind % 2)
@@ -262,6 +287,7 @@ int main(void) {
         cmocka_unit_test(activations_are_close_to_double),
         cmocka_unit_test(activations_at_the_edges),
         cmocka_unit_test(softcap_keeps_small_values),
+        cmocka_unit_test(xielu_is_close_to_double),
         cmocka_unit_test(small_operations_by_hand),
         cmocka_unit_test(layer_norm_by_hand),
         cmocka_unit_test(heads_have_their_own_weights),
