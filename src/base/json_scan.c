@@ -27,8 +27,13 @@ enum {
     S_EXPONENT_DIGITS,
 };
 
-static bool is_space(char c) {
+bool json_is_space(char c) {
     return c == ' ' || c == '\n' || c == '\t' || c == '\r';
+}
+
+const char *json_skip_space(const char *p, const char *end) {
+    while (p < end && json_is_space(*p)) p++;
+    return p;
 }
 
 static bool is_digit(char c) {
@@ -92,7 +97,7 @@ static ScanResult begin_value(JsonScan *s, char c) {
 
 /* Where space may stand. */
 static ScanResult feed_structure(JsonScan *s, char c) {
-    if (is_space(c)) return SCAN_MORE;
+    if (json_is_space(c)) return SCAN_MORE;
     switch (s->state) {
     case S_FIRST_ITEM: return c == ']' ? close_container(s, c) : begin_value(s, c);
     case S_FIRST_KEY:
@@ -185,14 +190,9 @@ bool json_scan_number(const JsonScan *s) {
 bool json_is_value(const char *text, size_t n) {
     JsonScan s = {0};
     size_t at = 0;
-    if (n == 0 || is_space(text[0])) return false;
+    if (n == 0 || json_is_space(text[0])) return false;
     ScanResult r = json_scan(&s, text, n, &at);
     return at == n && (r == SCAN_DONE || (r == SCAN_MORE && json_scan_number(&s))) && utf8_valid(text, n) == n;
-}
-
-static const char *skip_space(const char *p, const char *end) {
-    while (p < end && is_space(*p)) p++;
-    return p;
 }
 
 static const char *skip_string(const char *p, const char *end) {
@@ -210,7 +210,7 @@ static const char *skip_value(const char *p, const char *end) {
             if (depth == 0) return p;
             continue;
         }
-        if (depth == 0 && (*p == ',' || *p == '}' || *p == ']' || is_space(*p))) return p;
+        if (depth == 0 && (*p == ',' || *p == '}' || *p == ']' || json_is_space(*p))) return p;
         if (*p == '{' || *p == '[') depth++;
         if ((*p == '}' || *p == ']') && --depth == 0) return p + 1;
         p++;
@@ -219,21 +219,21 @@ static const char *skip_value(const char *p, const char *end) {
 }
 
 JsonWalk json_walk(const char *text, size_t n) {
-    const char *end = text + n, *p = skip_space(text, end);
+    const char *end = text + n, *p = json_skip_space(text, end);
     bool object = p < end && *p == '{';
     return (JsonWalk){p < end ? p + 1 : end, end, object};
 }
 
 bool json_walk_next(JsonWalk *w, JsonSpan *key, JsonSpan *value) {
-    const char *p = skip_space(w->at, w->end);
+    const char *p = json_skip_space(w->at, w->end);
     *key = (JsonSpan){p, 0};
-    if (p < w->end && *p == ',') p = skip_space(p + 1, w->end);
+    if (p < w->end && *p == ',') p = json_skip_space(p + 1, w->end);
     if (p >= w->end || *p == '}' || *p == ']') return false;
     if (w->object) {
         const char *after = skip_string(p, w->end);
         *key = (JsonSpan){p, (size_t)(after - p)};
-        p = skip_space(after, w->end);
-        p = skip_space(p < w->end ? p + 1 : p, w->end);
+        p = json_skip_space(after, w->end);
+        p = json_skip_space(p < w->end ? p + 1 : p, w->end);
     }
     w->at = skip_value(p, w->end);
     *value = (JsonSpan){p, (size_t)(w->at - p)};

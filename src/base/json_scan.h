@@ -10,6 +10,10 @@
 
 enum { JSON_SCAN_DEPTH = 128 };
 
+/* What JSON counts as white space, and the first byte of [p, end) that is none (end: there is none). */
+bool json_is_space(char c);
+const char *json_skip_space(const char *p, const char *end);
+
 /* All zero: before a value. */
 typedef struct JsonScan {
     uint8_t state, left;

@@ -173,7 +173,7 @@ JsonDoc *setup_variables_flags(const Args *args, Error *err) {
 
 bool setup_chat_ids(const Loaded *loaded, const JsonValue *variables, ReplyOptions *reply, IdList *out, Error *err) {
     Buffer text = {0};
-    bool ok = template_render(loaded->chat_template, variables, &text, err);
+    bool ok = template_render_chat(loaded->chat_template, variables, &text, err);
     if (ok && text.failed) ok = error_memory(err, "the prompt");
     ok = ok && tokenizer_encode(loaded->tokenizer, buffer_string(&text), text.length, 0, out, err);
     if (reply) reply->reasoning_is_open = reasoning_is_open(reply->reasoning, buffer_string(&text), text.length);

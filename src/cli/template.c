@@ -94,7 +94,7 @@ static bool template_replies(const Args *args, const ChatTemplate *t, Error *err
 static bool template_messages(const Args *args, const ChatTemplate *t, Error *err) {
     Buffer out = {0};
     JsonDoc *variables = setup_variables_flags(args, err);
-    bool ok = variables && template_render(t, json_root(variables), &out, err);
+    bool ok = variables && template_render_chat(t, json_root(variables), &out, err);
     if (ok) {
         output_buffer(&out);
         output_line_end(&out);

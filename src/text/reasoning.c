@@ -2,6 +2,7 @@
  * of a sentence it is text. What is a token of its own counts anywhere. MARK_DROP are the headers and end tokens around
  * the answer proper, which nobody wants to see. */
 #include "text/reasoning.h"
+#include "base/json_scan.h"
 
 #include <string.h>
 
@@ -100,7 +101,7 @@ const ReasoningForm *reasoning_at(int i) {
 }
 
 bool reasoning_is_open(const ReasoningForm *form, const char *prompt, size_t n) {
-    while (n > 0 && memchr(" \t\r\n", prompt[n - 1], 4)) n--;
+    while (n > 0 && json_is_space(prompt[n - 1])) n--;
     for (const Mark *m = form ? form->marks : NULL; m && m->text; m++) {
         size_t length = strlen(m->text);
         if (m->role == MARK_OPEN && length <= n && memcmp(prompt + n - length, m->text, length) == 0) return true;

@@ -6,6 +6,7 @@
  * Each decision depends on the bytes up to a place and on nothing else. That is what makes the stream equal the whole,
  * so a new rule must never ask how much has come beyond the place it decides about. */
 #include "text/reply.h"
+#include "base/json_scan.h"
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "text/toolcall_steps.h"
@@ -59,10 +60,6 @@ int reply_calls(const Reply *r) {
     return r->n_calls;
 }
 
-static bool is_space(char c) {
-    return c == ' ' || c == '\n' || c == '\t' || c == '\r';
-}
-
 /* ---- what is passed on ---- */
 
 /* Everything up to `end`, which is not beyond `solid`. A character is never cut, unless the answer ends inside it. */
@@ -97,7 +94,7 @@ static bool emit_call(Reply *r, const Call *c, Error *err) {
 static bool applies(const Reply *r, const Mark *m) {
     if (m->start && !r->fresh) return false;
     switch (m->role) {
-    case MARK_CALL: return r->mode == MODE_TEXT || r->options.calls->ends_reasoning;
+    case MARK_CALL: return r->mode == MODE_TEXT || (r->options.calls && r->options.calls->ends_reasoning);
     case MARK_CLOSE: return r->mode == MODE_REASONING || r->fresh;
     default: return r->mode == MODE_TEXT;
     }
@@ -163,7 +160,7 @@ static bool holds_space(const Reply *r) {
 }
 
 static void take_byte(Reply *r) {
-    if (!is_space(r->held.data[r->at++])) {
+    if (!json_is_space(r->held.data[r->at++])) {
         r->solid = r->at;
         r->fresh = r->skip_space = r->after_call = false;
     } else if (r->skip_space) {
@@ -179,7 +176,7 @@ static bool advance_text(Reply *r, bool final, bool *more, Error *err) {
         Match match = {0};
         if (r->options.calls) match_marks(r, r->options.calls->marks, r->at, &match);
         if (r->options.reasoning) match_marks(r, r->options.reasoning->marks, r->at, &match);
-        bool empty = match.mark && !*match.mark->text && is_space(r->held.data[r->at]);
+        bool empty = match.mark && !*match.mark->text && json_is_space(r->held.data[r->at]);
         if (match.open && !final) break;
         if (match.mark && !empty) {
             *more = true;
@@ -194,7 +191,7 @@ static bool advance_text(Reply *r, bool final, bool *more, Error *err) {
 static void give_up(Reply *r, size_t bad) {
     size_t solid = r->start + (bad > r->least ? bad : r->least);
     r->at = solid;
-    while (solid > r->start && is_space(r->held.data[solid - 1])) solid--;
+    while (solid > r->start && json_is_space(r->held.data[solid - 1])) solid--;
     if (solid > r->start) r->fresh = r->skip_space = r->after_call = false;
     r->solid = solid;
     r->mode = r->outer;

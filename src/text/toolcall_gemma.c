@@ -1,5 +1,7 @@
 /* Gemma's notation of arguments: JSON without quotes, where strings stand between two tokens of their own, so that
  * nothing in them is escaped: city:<|"|>Oslo<|"|>,days:2,where:{lat:1.5}}. FunctionGemma writes <escape> for both. */
+#define _GNU_SOURCE
+#include "base/json_scan.h"
 #include "base/utf8.h"
 #include "text/toolcall.h"
 #include "text/toolcall_schema.h"
@@ -17,7 +19,7 @@ typedef struct Reader {
 static bool read_value(Reader *r);
 
 static void skip_space(Reader *r) {
-    while (r->p < r->end && memchr(" \t\r\n", *r->p, 4)) r->p++;
+    r->p = json_skip_space(r->p, r->end);
 }
 
 static bool take(Reader *r, char c) {
@@ -27,20 +29,11 @@ static bool take(Reader *r, char c) {
     return true;
 }
 
-static const char *find(const char *from, const char *end, const char *what, size_t n) {
-    for (; (size_t)(end - from) >= n; from++) {
-        from = memchr(from, what[0], (size_t)(end - from) - n + 1);
-        if (!from) return NULL;
-        if (memcmp(from, what, n) == 0) return from;
-    }
-    return NULL;
-}
-
 /* 1: a string was there and is written; 0: there is none; -1: it does not end. */
 static int read_string(Reader *r) {
     size_t n = strlen(r->quote);
     if ((size_t)(r->end - r->p) < n || memcmp(r->p, r->quote, n) != 0) return 0;
-    const char *from = r->p + n, *to = find(from, r->end, r->quote, n);
+    const char *from = r->p + n, *to = memmem(from, (size_t)(r->end - from), r->quote, n);
     if (!to) return -1;
     json_write_string(r->out, from, (size_t)(to - from), false);
     r->p = to + n;
@@ -52,7 +45,7 @@ static size_t bare_length(const Reader *r, const char *ends, size_t *next) {
     size_t n = 0;
     while (r->p + n < r->end && !strchr(ends, r->p[n])) n++;
     *next = n;
-    while (n > 0 && memchr(" \t\r\n", r->p[n - 1], 4)) n--;
+    while (n > 0 && json_is_space(r->p[n - 1])) n--;
     return n;
 }
 

@@ -90,7 +90,7 @@ static bool read_value(CallList *out, JsonSpan v, ObjectReader *read) {
 
 /* The value that begins at text[*at], checked; past space and semicolons before it. False at the end, too. */
 static bool next_value(const char *text, size_t n, size_t *at, JsonSpan *v) {
-    while (*at < n && memchr(" \t\r\n;", text[*at], 5)) ++*at;
+    while (*at < n && (text[*at] == ';' || json_is_space(text[*at]))) ++*at;
     JsonScan scan = {0};
     size_t from = *at;
     if (from == n || (text[from] != '{' && text[from] != '[')) return false;

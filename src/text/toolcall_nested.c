@@ -1,6 +1,8 @@
 /* MiniMax M3 writes arguments as elements inside elements, every tag behind a token of its own:
  * <city>Oslo</city><tags><item>a</item></tags>. Whether an element without children is a text, and one whose children
  * are all called item a list, the tool's schema says. */
+#define _GNU_SOURCE
+#include "base/json_scan.h"
 #include "base/utf8.h"
 #include "text/toolcall.h"
 #include "text/toolcall_schema.h"
@@ -27,13 +29,12 @@ typedef struct Tag {
 static bool read_element(Reader *r, Tag tag, Schema s);
 
 static void skip_space(Reader *r) {
-    while (r->p < r->end && memchr(" \t\r\n", *r->p, 4)) r->p++;
+    r->p = json_skip_space(r->p, r->end);
 }
 
 static const char *find_mark(const char *p, const char *end) {
-    for (; end - p >= TAG_MARK; p++)
-        if (*p == tag_mark[0] && memcmp(p, tag_mark, TAG_MARK) == 0) return p;
-    return end;
+    const char *found = memmem(p, (size_t)(end - p), tag_mark, TAG_MARK);
+    return found ? found : end;
 }
 
 /* The tag that stands at p, and past it. */
@@ -87,8 +88,7 @@ static bool read_element(Reader *r, Tag tag, Schema s) {
     r->p = to;
     if (r->depth == MAX_DEPTH || !read_tag(r, &next)) return false;
     if (!next.closes) {
-        for (const char *p = from; p < to; p++)
-            if (!memchr(" \t\r\n", *p, 4)) return false; /* text beside elements */
+        if (json_skip_space(from, to) < to) return false; /* text beside elements */
         r->depth++;
         bool ok = read_children(r, tag, next, s);
         r->depth--;

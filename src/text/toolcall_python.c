@@ -3,6 +3,7 @@
  * ast.literal_eval; a string's escapes are Python's, where an unknown one keeps its backslash. */
 #include "text/toolcall_python.h"
 #include "base/json.h"
+#include "base/json_scan.h"
 #include "base/utf8.h"
 #include "text/toolcall.h"
 
@@ -19,7 +20,7 @@ typedef struct Reader {
 static bool read_value(Reader *r);
 
 static void skip_space(Reader *r) {
-    while (r->p < r->end && memchr(" \t\r\n", *r->p, 4)) r->p++;
+    r->p = json_skip_space(r->p, r->end);
 }
 
 static bool take(Reader *r, char c) {
@@ -289,9 +290,8 @@ bool read_python_calls(CallList *out, const char *text, size_t n, const JsonValu
 bool read_python_tag(CallList *out, const char *text, size_t n, const JsonValue *tools) {
     static const char suffix[] = ".call";
     enum { SUFFIX = sizeof suffix - 1 };
-    size_t start = 0;
-    while (start < n && memchr(" \t\r\n", text[start], 4)) start++;
-    bool json = start < n && text[start] == '{';
+    const char *start = json_skip_space(text, text + n);
+    bool json = start < text + n && *start == '{';
     if (!read_python_calls(out, text, n, tools)) return false;
     for (size_t i = 0; !json && i < out->n; i++) {
         Buffer *name = &out->items[i].name;

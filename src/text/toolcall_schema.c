@@ -138,10 +138,9 @@ static bool is_listed(Schema s, const char *text, size_t n) {
 }
 
 static JsonSpan trimmed(const char *text, size_t n) {
-    static const char spaces[] = " \t\r\n";
-    while (n && memchr(spaces, text[0], 4)) text++, n--;
-    while (n && memchr(spaces, text[n - 1], 4)) n--;
-    return (JsonSpan){text, n};
+    const char *from = json_skip_space(text, text + n), *to = text + n;
+    while (to > from && json_is_space(to[-1])) to--;
+    return (JsonSpan){from, (size_t)(to - from)};
 }
 
 /* Appends JSON of one of the types; false when the text is none. */

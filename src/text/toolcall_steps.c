@@ -37,10 +37,6 @@ void steps_rebase(StepRun *r) {
     r->at = r->searched = 0;
 }
 
-static bool is_space(char c) {
-    return c == ' ' || c == '\n' || c == '\t' || c == '\r';
-}
-
 /* ---- literals ---- */
 
 typedef enum Follows { FOLLOWS_NOT, FOLLOWS_PART, FOLLOWS_WHOLE } Follows;
@@ -86,7 +82,7 @@ static Answer step_peek(StepRun *r, Text t, const Step *s) {
 static Answer step_head(const StepRun *r, Text t, const Step *s) {
     const char *p = t.text + r->at, *end = t.text + t.n;
     for (const char *want = "{\""; *want; want++, p++) {
-        while (p < end && *want == '"' && is_space(*p)) p++;
+        while (p < end && *want == '"' && json_is_space(*p)) p++;
         if (p == end) return ANSWER_MORE;
         if (*p != *want) return ANSWER_BAD;
     }
@@ -101,7 +97,7 @@ static Answer step_head(const StepRun *r, Text t, const Step *s) {
 }
 
 static Answer step_space(StepRun *r, Text t) {
-    while (r->at < t.n && is_space(t.text[r->at])) r->at++;
+    while (r->at < t.n && json_is_space(t.text[r->at])) r->at++;
     return r->at == t.n && !t.final ? ANSWER_MORE : ANSWER_NEXT;
 }
 
@@ -176,7 +172,7 @@ static Answer step_word(StepRun *r, Text t, const Step *s) {
     size_t at = r->searched > r->at ? r->searched : r->at;
     for (; at < t.n; at++) {
         char c = t.text[at];
-        if ((c && strchr(s->text, c)) || (name && is_space(c))) {
+        if ((c && strchr(s->text, c)) || (name && json_is_space(c))) {
             if (!take_word(r, s, t.text + r->at, at - r->at)) return ANSWER_BAD;
             r->at = at;
             return ANSWER_NEXT;
@@ -269,7 +265,7 @@ static int feed_list(StepRun *r, char c) {
  * itself early. */
 static bool may_stand_in_head(StepRun *r, size_t at, char c) {
     if (at == r->at) return c == '[';
-    if (is_space(c)) return !r->begun;
+    if (json_is_space(c)) return !r->begun;
     if (c == '(') return r->begun;
     r->begun = true;
     return may_stand_in_name(c) && at - r->at < MAX_WORD;
@@ -304,15 +300,17 @@ static Answer step_body(StepRun *r, Text t, const Step *s) {
 /* ---- the end of a call ---- */
 
 static bool call_is_sound(StepRun *r, Text t, const Step *s) {
-    if (r->object && last_call(r)) buffer_byte(&last_call(r)->arguments, '}');
+    Call *calls = r->calls.items;
+    if (!calls || r->calls.n == 0) return false;
+    if (r->object) buffer_byte(&calls[r->calls.n - 1].arguments, '}');
     r->object = false;
     for (size_t i = 0; i < r->calls.n; i++) {
-        Call *call = &r->calls.items[i];
+        Call *call = &calls[i];
         if (call->arguments.length == 0) buffer_text(&call->arguments, "{}");
         if (s->to && t.tools && !tool_is_known(t.tools, buffer_string(&call->name), call->name.length)) return false;
     }
     note_failures(&r->calls);
-    return r->calls.n > 0;
+    return true;
 }
 
 static Answer run_step(StepRun *r, Text t, const Step *s) {

@@ -237,6 +237,44 @@ static void case_9_arguments_as_mapping_or_text(void **state) {
     expect("{{ c.arguments|tojson }}", MAPPING, "{\"stad\": \"Gent\", \"n\": 2}");
 }
 
+/* As a client of the chat API sends the call; "" expects an error. */
+static void expect_chat(const char *source, const char *arguments, const char *wanted, const char *error) {
+    TestFolder f;
+    Buffer out = {0}, text = {0};
+    Error err = {""};
+    test_folder_make(&f);
+    test_write_text(&f, "chat_template.jinja", source);
+    ChatTemplate *t = load(&f);
+    buffer_printf(&text, "{\"n\": [{}], \"messages\": [{}, {\"tool_calls\": [{\"function\": {\"arguments\": %s}}]}]}",
+                  arguments);
+    JsonDoc *doc = json_parse(text.data, text.length, 0, &err);
+    assert_non_null(doc);
+    bool ok = template_render_chat(t, json_root(doc), &out, &err);
+    assert_int_equal(ok, *error == 0);
+    assert_string_equal(buffer_string(&out), wanted);
+    if (!ok && !strstr(err.text, error)) fail_msg("\"%s\" does not hold \"%s\"", err.text, error);
+    json_free(doc);
+    buffer_clear(&text);
+    buffer_clear(&out);
+    template_free(t);
+    test_folder_remove(&f);
+}
+
+static void case_9_arguments_are_a_mapping_where_the_template_can_take_one(void **state) {
+    (void)state;
+    static const char TEXT[] = "\"{\\\"stad\\\": \\\"Gent\\\", \\\"n\\\": 2}\"";
+#define ARGUMENTS "messages[1].tool_calls[0].function.arguments"
+    expect_chat("{% for k, v in " ARGUMENTS "|items %}{{ k }}>{{ v }}\n{% endfor %}", TEXT, "stad>Gent\nn>2\n", "");
+    expect_chat("{{ '@@' + " ARGUMENTS " + '@@' }}", TEXT, "@@{\"stad\": \"Gent\", \"n\": 2}@@", "");
+    expect_chat("{{ " ARGUMENTS "|tojson }}", TEXT, "{\"stad\": \"Gent\", \"n\": 2}", "");
+    expect_chat("{{ " ARGUMENTS "|tojson }}", "{\"a\": 1}", "{\"a\": 1}", "");
+    expect_chat("{{ " ARGUMENTS "|tojson }}", "\"[1]\"", "\"[1]\"", ""); /* no object: the text as it is */
+    expect_chat("{{ " ARGUMENTS "|tojson }}", "\"{1}\"", "\"{1}\"", "");
+    expect_chat("{{ " ARGUMENTS ".x.y }}{{ n + 1 }}", TEXT, "",
+                "'dict object' has no attribute 'x'"); /* the first error */
+    expect_chat("{{ n|length }}{{ messages|length }}", TEXT, "12", "");
+}
+
 static void case_6_begin_token_in_the_template(void **state) {
     (void)state;
     expect("{{ bos_token }}{{ messages[0].content }}", ONE_MESSAGE, "<s>hi");
@@ -337,6 +375,7 @@ int main(void) {
         cmocka_unit_test(case_7_tojson),
         cmocka_unit_test(case_8_slices_and_loop_controls),
         cmocka_unit_test(case_9_arguments_as_mapping_or_text),
+        cmocka_unit_test(case_9_arguments_are_a_mapping_where_the_template_can_take_one),
         cmocka_unit_test(the_last_message_is_left_open),
         cmocka_unit_test(real_templates_render_as_in_transformers),
     };
