@@ -18,8 +18,8 @@ void template_free(ChatTemplate *t);
 /* Renders with the members of `variables` (an object: messages, tools, documents, add_generation_prompt and any more)
  * as variables over the special tokens. Appends to out. Errors name line and expression. */
 bool template_render(const ChatTemplate *t, const JsonValue *variables, Buffer *out, Error *err);
-/* The same for messages as clients of the chat API send them: where the arguments of a tool call are a text that holds a
- * JSON object, the template gets the object, and the text if it fails on that. */
+/* The same for messages as clients of the chat API send them: where the arguments of a tool call are a text with a
+ * JSON object in it, the template gets the object, and the text if it fails on that. */
 bool template_render_chat(const ChatTemplate *t, const JsonValue *variables, Buffer *out, Error *err);
 /* The template's source, for detection of what it implies (tool format, thinking). */
 const char *template_source(const ChatTemplate *t);
