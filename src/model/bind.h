@@ -61,6 +61,11 @@ typedef struct LayerWeights {
     const Linear *per_layer_gate, *per_layer_out;
     Norm per_layer_norm;
     const Linear *mixer_matrix, *ffn_matrix;
+    const Linear *laurel_left, *laurel_right;
+    Norm laurel_norm;
+    const Linear *altup_router, *altup_predict, *altup_correct;
+    Norm altup_norm;
+    const float *altup_scale;
     const float *scalar, *skip;
 } LayerWeights;
 
@@ -71,6 +76,7 @@ typedef struct Weights {
     Norm embedding_norm, final_norm;
     const float *logit_gain;
     const Linear *per_layer_embedding, *per_layer_projection;
+    const Linear **altup_embed, **altup_unembed; /* [streams - 1] */
     Norm per_layer_norm;
     float embedding_scale; /* as it is to be used */
     Linear **linears;      /* all that are owned, in the order of binding */

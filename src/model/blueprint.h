@@ -192,6 +192,7 @@ typedef struct MlpSpec {
     struct {
         const char *alpha_p, *alpha_n, *beta, *eps;
     } xielu;
+    float sparsity; /* the gate keeps what exceeds its row's mean by this many deviations, less that; 0: all */
 } MlpSpec;
 
 /* Routed experts: each row goes through the few that the router chooses for it. */
@@ -229,13 +230,31 @@ typedef struct PerLayerSpec {
     NormSpec out_norm;
 } PerLayerSpec;
 
+/* AltUp (Baykal et al., arXiv:2301.13310): several hidden streams, of which each layer computes one and corrects the
+ * others. */
+typedef struct AltUpSpec {
+    int n, active;             /* streams; 0: there is one, and none of this. Which of them the layers compute */
+    LinearSpec embed, unembed; /* name with '#': [hidden, hidden] into and out of stream # + 1 */
+    NormSpec router_norm;      /* per layer, as are the following */
+    LinearSpec router, predict, correct; /* [n, hidden], [n * n, n], [n, n] */
+    const char *correct_scale; /* tensor [hidden] that multiplies what the per-layer input reads; NULL: none */
+} AltUpSpec;
+
+/* A learned low-rank residual beside the mixer: both are added to the hidden row, and the sum divided by sqrt(2). */
+typedef struct LaurelSpec {
+    int rank; /* 0: none */
+    LinearSpec left, right;
+    NormSpec norm;
+} LaurelSpec;
+
 typedef struct LayerSpec {
     int names_back; /* '*' in its names is its number less this: layers that run again, or are counted anew */
     NormSpec mixer_norm, ffn_norm; /* before each */
     NormSpec mixer_out, ffn_out;   /* after each, before it is added */
     bool parallel; /* both halves read the layer's input (the mixer's norm where ffn_norm is none) and are added at once
                     */
-    float residual_scale;    /* of each half's result; 0: 1 */
+    float residual_scale; /* of each half's result; 0: 1 */
+    LaurelSpec laurel;
     const Mechanism *mixer;  /* NULL: none */
     AttentionSpec attention; /* of mixer_attention */
     MlaSpec mla;             /* of mixer_mla */
@@ -271,6 +290,7 @@ typedef struct Blueprint {
     int position_offset;         /* row of position 0 */
     NormSpec embedding_norm, final_norm;
     PerLayerSpec per_layer;
+    AltUpSpec altup;
     float head_scale;       /* of the final norm's output; 0: 1 */
     float logit_scale;      /* of the logits; 0: 1 */
     const char *logit_gain; /* tensor [1] that multiplies the logits, before their soft cap */

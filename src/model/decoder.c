@@ -91,12 +91,14 @@ static const float *ffn_input(Step *s, int layer, const float *fallback, float *
     return to;
 }
 
-/* Adds the mixer's output y to the hidden rows and norms them for the feed-forward: the usual pair in one pass. */
-static const float *add_mixer(Step *s, int layer, Scratch *t) {
+/* Adds the mixer's output y to the hidden rows (in: what it read) and norms them for the feed-forward: the usual pair
+ * in one pass. */
+static const float *add_mixer(Step *s, int layer, const float *in, Scratch *t) {
     const LayerSpec *spec = &s->blueprint->layers[layer];
     const LayerWeights *w = &s->weights->layers[layer];
     int hidden = s->blueprint->hidden;
     finish_half(s, layer, &spec->mixer_out, &w->mixer_out, t->y);
+    if (spec->laurel.rank) return laurel_add(s, layer, in, t->y) ? ffn_input(s, layer, s->hidden, t->x) : NULL;
     if (spec->ffn_norm.kind != NORM_RMS) {
         ops_add(s->pool, s->hidden, t->y, s->hidden, s->n, hidden);
         return ffn_input(s, layer, s->hidden, t->x);
@@ -136,15 +138,19 @@ static bool layer_finish(Step *s, int layer, const float *in, Scratch *t) {
     const LayerSpec *spec = &s->blueprint->layers[layer];
     const LayerWeights *w = &s->weights->layers[layer];
     if (spec->parallel) return finish_parallel(s, layer, in, t);
-    const float *x = spec->mixer ? (spec->ffn ? add_mixer(s, layer, t) : NULL) : ffn_input(s, layer, s->hidden, t->x);
+    const float *x =
+        spec->mixer ? (spec->ffn ? add_mixer(s, layer, in, t) : NULL) : ffn_input(s, layer, s->hidden, t->x);
     if (spec->ffn) {
-        if (!spec->ffn->run(s, layer, x, t->y)) return false;
+        if (!x || !spec->ffn->run(s, layer, x, t->y)) return false;
         finish_half(s, layer, &spec->ffn_out, &w->ffn_out, t->y);
     } else if (spec->mixer) {
         finish_half(s, layer, &spec->mixer_out, &w->mixer_out, t->y);
     }
     if (spec->mixer || spec->ffn) ops_add(s->pool, s->hidden, t->y, s->hidden, s->n, s->blueprint->hidden);
-    if (s->per_layer && !per_layer_apply(s, layer, s->hidden, t->y)) return false;
+    if (s->per_layer && !s->blueprint->altup.n) { /* with several streams it is added to the others */
+        if (!per_layer_apply(s, layer, s->hidden, t->y)) return false;
+        ops_add(s->pool, s->hidden, t->y, s->hidden, s->n, s->blueprint->hidden);
+    }
     finish_output(s, layer);
     return true;
 }
@@ -333,8 +339,10 @@ static bool layers_forward(Step *s, const int *from, int n_wanted, Scratch *t) {
     int leave = n_wanted < s->n ? last_storing_layer(b) : b->n_layers; /* where the others leave */
     for (int i = 0; i < b->n_layers; i++) {
         ArenaMark mark = arena_mark(s->arena);
+        if (b->altup.n && !altup_predict(s, i, t->x)) return false;
         if (!(i == leave ? storing_layer_forward(s, i, from, n_wanted, t) : layer_forward(s, i, t))) return false;
         if (i == leave && n_wanted == 0) return true;
+        if (b->altup.n && !altup_correct(s, i, t->x)) return false;
         if (i != leave) arena_rewind(s->arena, mark); /* the rows that stay live on */
     }
     return true;
@@ -351,9 +359,11 @@ bool decoder_run(Step *s, const float **logits) {
         if (s->rows[r].wants_logits) from[n_wanted++] = r;
     bool some = n_wanted < all.n;
 
-    if (!embed(s) || (b->per_layer.width && !per_layer_prepare(s)) || !layers_forward(s, from, n_wanted, &t))
+    if (!embed(s) || (b->per_layer.width && !per_layer_prepare(s)) || (b->altup.n && !altup_begin(s)) ||
+        !layers_forward(s, from, n_wanted, &t))
         return false;
     *logits = NULL;
+    if (n_wanted > 0 && b->altup.n && !altup_end(s)) return false;
     if (n_wanted > 0 && !head_forward(s, t.x, logits)) return false;
     if (some && n_wanted > 0) return_faults(s, from, &all);
     return true;

@@ -41,21 +41,20 @@ bool per_layer_prepare(Step *s) {
     return true;
 }
 
-bool per_layer_apply(Step *s, int layer, float *hidden, float *scratch) {
+bool per_layer_apply(Step *s, int layer, const float *x, float *to) {
     const Blueprint *b = s->blueprint;
     const PerLayerSpec *p = &b->per_layer;
     const LayerWeights *w = &s->weights->layers[layer];
     float *gate = step_floats(s, s->n, p->width), *input = step_floats(s, s->n, p->width);
-    LinearJob in = {.w = w->per_layer_gate, .y = gate}, out = {.w = w->per_layer_out, .y = scratch};
-    if (!gate || !input || !step_linear(s, &in, 1, hidden, b->hidden, layer, "per-layer gate")) return false;
+    LinearJob in = {.w = w->per_layer_gate, .y = gate}, out = {.w = w->per_layer_out, .y = to};
+    if (!gate || !input || !step_linear(s, &in, 1, x, b->hidden, layer, "per-layer gate")) return false;
     for (int r = 0; r < s->n; r++)
         memcpy(input + (size_t)r * (size_t)p->width,
                s->per_layer + ((size_t)r * (size_t)b->n_layers + (size_t)layer) * (size_t)p->width,
                (size_t)p->width * sizeof *input);
     ops_act_mul(s->pool, p->act, gate, input, gate, s->n, p->width);
     if (!step_linear(s, &out, 1, gate, p->width, layer, "per-layer projection")) return false;
-    step_norm(s, &p->out_norm, &w->per_layer_norm, scratch, scratch, s->n, b->hidden);
-    ops_add(s->pool, hidden, scratch, hidden, s->n, b->hidden);
-    step_tap(s, layer, "per-layer input", hidden, b->hidden);
+    step_norm(s, &p->out_norm, &w->per_layer_norm, to, to, s->n, b->hidden);
+    step_tap(s, layer, "per-layer input", to, b->hidden);
     return true;
 }

@@ -106,6 +106,12 @@ typedef struct MlaDefaults {
 } MlaDefaults;
 MlaSpec standard_mla(const Config *c, const MlaDefaults *d);
 
+/* The last `shared` layers read what the last layer of their own kind (rope and window) before them stores; a mistake
+ * where there is none, or where it has other widths. */
+bool standard_share_keys(const Config *c, Blueprint *b, int shared);
+/* Per-layer inputs as Gemma names them; width 0 where the config says so. */
+PerLayerSpec standard_per_layer(const Config *c, const Blueprint *b, int width_default, int vocab_default);
+
 typedef enum LayerKind { LAYER_FULL, LAYER_SLIDING, LAYER_CHUNKED, LAYER_LINEAR } LayerKind;
 /* Item `layer` of layer_types; `fallback` where the list is absent. Sections may have other kinds: those are mistakes.
  */

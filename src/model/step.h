@@ -9,7 +9,7 @@ typedef struct RopeAngles {
     float *cos, *sin; /* [rows][dims / 2] */
 } RopeAngles;
 
-enum { STEP_BUFFERS = 64 };
+enum { STEP_BUFFERS = 64, ALTUP_MAX = 16 };
 
 typedef struct StepBuffer {
     float *values;
@@ -31,6 +31,7 @@ typedef struct Step {
     float *hidden;                 /* [n][hidden], the residual stream */
     float *embedding;              /* [n][hidden] as the layers began, where some layer skips to it; else NULL */
     float *per_layer;              /* [n][n_layers * width], where the blueprint has per-layer inputs */
+    float *streams[ALTUP_MAX];     /* [n][hidden] each, where the blueprint has several */
     StepBuffer kept[STEP_BUFFERS]; /* row by row values that outlive a layer, hidden among them */
     int n_kept;
     float *lent_k, *lent_v; /* keys and values of all rows as the last layer that lends them projected them */
@@ -65,10 +66,19 @@ bool step_store(Step *s, int layer, const float *k, int k_width, const float *v,
 /* Shows values [n][cols] to the tap, if there is one. */
 void step_tap(const Step *s, int layer, const char *operation, const float *values, int cols);
 
-/* Per-layer inputs (per_layer.c): all of them from the embedded rows, and one layer's added to the hidden rows;
- * `scratch` [n][hidden]. False: out of memory. */
+/* Per-layer inputs (per_layer.c): all of them from the embedded rows, and one layer's, gated by x [n][hidden], into out
+ * [n][hidden], to be added. False: out of memory. */
 bool per_layer_prepare(Step *s);
-bool per_layer_apply(Step *s, int layer, float *hidden, float *scratch);
+bool per_layer_apply(Step *s, int layer, const float *x, float *out);
+
+/* Several hidden streams (altup.c): made from the embedded rows; predicted before a layer, whose stream then is
+ * s->hidden; corrected after it; and joined into s->hidden at the end. `scratch` [n][hidden]. False: out of memory. */
+bool altup_begin(Step *s);
+bool altup_predict(Step *s, int layer, float *scratch);
+bool altup_correct(Step *s, int layer, float *scratch);
+bool altup_end(Step *s);
+/* The hidden rows become (themselves + y + the low-rank residual of x) / sqrt(2); x, y [n][hidden]. */
+bool laurel_add(Step *s, int layer, const float *x, const float *y);
 
 /* The whole forward path of a step: decoder.c. logits [wanted rows][vocab] in the arena. False: out of memory. */
 bool decoder_run(Step *s, const float **logits);

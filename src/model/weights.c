@@ -123,6 +123,32 @@ static bool plan_layer_input(Binder *b, int i, LayerWeights *w) {
            bind_norm(b, &p->out_norm, i, hidden, &w->per_layer_norm);
 }
 
+static bool plan_altup(Binder *b, Weights *w) {
+    const AltUpSpec *a = &b->blueprint->altup;
+    int64_t hidden = b->blueprint->hidden;
+    LinearSpec embed[2] = {a->embed}, unembed[2] = {a->unembed};
+    if (a->n == 0) return true;
+    if (a->n < 2 || a->n > ALTUP_MAX || a->active < 0 || a->active >= a->n)
+        return bind_fail(b, "config.json: %d hidden streams, of which %d is computed, cannot be", a->n, a->active);
+    return bind_experts(b, embed, -1, a->n - 1, hidden, hidden, &w->altup_embed) &&
+           bind_experts(b, unembed, -1, a->n - 1, hidden, hidden, &w->altup_unembed);
+}
+
+static bool plan_layer_altup(Binder *b, int i, const LaurelSpec *l, LayerWeights *w) {
+    const AltUpSpec *a = &b->blueprint->altup;
+    int64_t hidden = b->blueprint->hidden, n = a->n;
+    if (l->rank && !(bind_linear(b, &l->left, i, l->rank, hidden, &w->laurel_left) &&
+                     bind_linear(b, &l->right, i, hidden, l->rank, &w->laurel_right) &&
+                     bind_norm(b, &l->norm, i, hidden, &w->laurel_norm)))
+        return false;
+    if (n == 0) return true;
+    return bind_norm(b, &a->router_norm, i, hidden, &w->altup_norm) &&
+           bind_linear(b, &a->router, i, n, hidden, &w->altup_router) &&
+           bind_linear(b, &a->predict, i, n * n, n, &w->altup_predict) &&
+           bind_linear(b, &a->correct, i, n, n, &w->altup_correct) &&
+           bind_vector(b, a->correct_scale, i, hidden, 0, &w->altup_scale);
+}
+
 static bool plan_layer(Binder *b, int layer, LayerWeights *w) {
     const LayerSpec *spec = &b->blueprint->layers[layer];
     int hidden = b->blueprint->hidden, i = layer - spec->names_back;
@@ -134,7 +160,7 @@ static bool plan_layer(Binder *b, int layer, LayerWeights *w) {
            bind_norm(b, &spec->output_norm, i, hidden, &w->output_norm) &&
            bind_vector(b, spec->scalar, i, 1, 0, &w->scalar) && bind_vector(b, spec->skip, i, 1, 0, &w->skip) &&
            (!spec->mixer || spec->mixer->bind(b, spec, i, w)) && (!spec->ffn || spec->ffn->bind(b, spec, i, w)) &&
-           plan_layer_input(b, i, w);
+           plan_layer_input(b, i, w) && plan_layer_altup(b, i, &spec->laurel, w);
 }
 
 static bool plan_all(Binder *b, Weights *w) {
@@ -143,7 +169,7 @@ static bool plan_all(Binder *b, Weights *w) {
         !bind_linear(b, &p->positions, -1, p->n_positions, p->hidden, &w->positions) ||
         !bind_norm(b, &p->embedding_norm, -1, p->hidden, &w->embedding_norm) ||
         !bind_norm(b, &p->final_norm, -1, p->hidden, &w->final_norm) ||
-        !bind_vector(b, p->logit_gain, -1, 1, 0, &w->logit_gain) || !plan_per_layer(b, w))
+        !bind_vector(b, p->logit_gain, -1, 1, 0, &w->logit_gain) || !plan_per_layer(b, w) || !plan_altup(b, w))
         return false;
     for (int i = 0; i < p->n_layers; i++)
         if (!plan_layer(b, i, &w->layers[i])) return false;

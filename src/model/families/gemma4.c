@@ -64,43 +64,6 @@ static AttentionSpec read_attention(const Config *c, const StandardDefaults *d, 
     return a;
 }
 
-/* The last `shared` layers read what the last layer of their own kind before them stores. */
-static bool share_keys(const Config *c, Blueprint *b, int shared) {
-    int first = b->n_layers - shared;
-    for (int i = first; i < b->n_layers; i++) {
-        AttentionSpec *a = &b->layers[i].attention;
-        int donor = first - 1;
-        while (donor >= 0 && b->layers[donor].attention.rope != a->rope) donor--;
-        if (donor < 0)
-            return config_fail(c, "layer %d shares keys and values, but no layer of its kind before %d stores any", i,
-                               first);
-        const AttentionSpec *from = &b->layers[donor].attention;
-        if (from->head_dim != a->head_dim || from->n_kv_heads != a->n_kv_heads || from->window != a->window)
-            return config_fail(c, "layer %d shares keys and values of layer %d, which has other widths", i, donor);
-        a->shared = true;
-        a->donor = donor;
-    }
-    return true;
-}
-
-static PerLayerSpec read_per_layer(const Config *c, const Blueprint *b) {
-    double width = config_number_or(c, "hidden_size_per_layer_input", 256);
-    int vocab = config_size_or(c, "vocab_size_per_layer_input", 262144);
-    if (width == 0) return (PerLayerSpec){0};
-    return (PerLayerSpec){.width = config_size_or(c, "hidden_size_per_layer_input", 256),
-                          .vocab = vocab,
-                          .embedding = {.name = "model.embed_tokens_per_layer"},
-                          .projection = {.name = "model.per_layer_model_projection"},
-                          .norm = standard_rms("model.per_layer_projection_norm.weight", b->final_norm.eps),
-                          .embedding_scale = sqrtf((float)width),
-                          .hidden_scale = (float)(1 / sqrt((double)b->hidden)),
-                          .gate = {.name = "model.layers.*.per_layer_input_gate"},
-                          .out = {.name = "model.layers.*.per_layer_projection"},
-                          .act = standard_activation(c, "hidden_activation", "gelu_pytorch_tanh"),
-                          .out_norm =
-                              standard_rms("model.layers.*.post_per_layer_input_norm.weight", b->final_norm.eps)};
-}
-
 static ExpertsSpec read_experts(const Config *c, const Blueprint *b, Activation act) {
     int width = config_size(c, "moe_intermediate_size");
     float eps = b->final_norm.eps;
@@ -167,10 +130,8 @@ static bool gemma4_blueprint(const Config *root, Blueprint *b) {
     if (!config_ok(c) || !blueprint_allocate(c, b, n_layers, 2)) return false;
     AttentionSpec sliding = read_attention(c, &defaults, b, false), full = read_attention(c, &defaults, b, true);
     int shared = (int)config_number_or(c, "num_kv_shared_layers", 0);
-    if (shared < 0 || shared >= n_layers)
-        return config_fail(c, "\"num_kv_shared_layers\" is %d of %d layers", shared, n_layers);
     bool wide = config_bool_or(c, "use_double_wide_mlp", false), experts = config_bool_or(c, "enable_moe_block", false);
-    b->per_layer = read_per_layer(c, b);
+    b->per_layer = standard_per_layer(c, b, 256, 262144);
     ExpertsSpec e = experts ? read_experts(c, b, mlp.activation) : (ExpertsSpec){0};
     static const char *const unused[] = {"num_experts", "top_k_experts", "moe_intermediate_size"};
     for (int i = 0; i < 3; i++) config_size_or(c, unused[i], 1);
@@ -181,7 +142,7 @@ static bool gemma4_blueprint(const Config *root, Blueprint *b) {
         b->layers[i].ffn = &ffn_mlp_beside_experts;
         b->layers[i].experts = e;
     }
-    return share_keys(c, b, shared) && put_rope(c, b, "sliding_attention", SLIDING_ROPE, sliding.head_dim) &&
+    return standard_share_keys(c, b, shared) && put_rope(c, b, "sliding_attention", SLIDING_ROPE, sliding.head_dim) &&
            put_rope(c, b, "full_attention", FULL_ROPE, full.head_dim) && config_ok(c);
 }
 

@@ -3,6 +3,8 @@
 #include "model/ffn/mlp.h"
 #include "model/mechanism.h"
 
+#include <math.h>
+
 static bool bind_xielu(Binder *b, const MlpSpec *m, int layer, MlpWeights *out) {
     return bind_vector(b, m->xielu.alpha_p, layer, 1, 0, &out->alpha_p) &&
            bind_vector(b, m->xielu.alpha_n, layer, 1, 0, &out->alpha_n) &&
@@ -27,6 +29,20 @@ static void limit_up(float *x, size_t n, float limit, float plus) {
     for (size_t i = 0; i < n && plus != 0; i++) x[i] += plus;
 }
 
+/* Gemma 3n's gate: max(x - (mean + sparsity * deviation), 0) over each row. The row's two sums are in double, in
+ * ascending order. */
+static void keep_largest(float *x, int rows, int cols, float sparsity) {
+    for (int r = 0; r < rows && sparsity != 0; r++) {
+        float *row = x + (size_t)r * (size_t)cols;
+        double mean = 0, variance = 0;
+        for (int i = 0; i < cols; i++) mean += (double)row[i];
+        mean /= cols;
+        for (int i = 0; i < cols; i++) variance += ((double)row[i] - mean) * ((double)row[i] - mean);
+        float cut = (float)(mean + sqrt(variance / cols) * (double)sparsity);
+        for (int i = 0; i < cols; i++) row[i] = row[i] - cut < 0 ? 0 : row[i] - cut;
+    }
+}
+
 /* NaN passes every limit: it is found where the values go next. */
 void mlp_activate(const Step *s, const MlpSpec *m, float *gate, float *up, int rows) {
     size_t n = (size_t)rows * (size_t)m->width;
@@ -35,6 +51,7 @@ void mlp_activate(const Step *s, const MlpSpec *m, float *gate, float *up, int r
         return;
     }
     if (m->gate_scale != 0) ops_scale(s->pool, gate, m->gate_scale, gate, rows, m->width);
+    keep_largest(gate, rows, m->width, m->sparsity);
     limit_above(gate, n, m->gate_limit);
     limit_up(up, n, m->up_limit, m->up_plus);
     if (m->act_limit != 0) {
