@@ -73,8 +73,9 @@ static void pair_close(Pair *p) {
 }
 
 /* Cancels after *context steps with text. */
-static bool stop_after(void *context, const char *text, size_t n) {
+static bool stop_after(void *context, bool reasoning, const char *text, size_t n) {
     int *left = context;
+    (void)reasoning;
     (void)text;
     return n == 0 || --*left > 0;
 }
