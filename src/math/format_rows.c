@@ -2,7 +2,9 @@
  * put in order once, at load, so that nothing after that needs to know. */
 #include "math/format_rows.h"
 #include "base/memory.h"
+#include "math/kernel_table.h"
 
+#include <math.h>
 #include <string.h>
 
 static int64_t source_row(const RowPick *p, int64_t i) {
@@ -50,8 +52,8 @@ bool weight_rows_pick(const WeightSource *from, const RowPick *p, WeightSource *
     return true;
 }
 
-static bool is_plain(WeightFormat f) {
-    return f == WEIGHT_F32 || f == WEIGHT_F16 || f == WEIGHT_BF16;
+bool weight_is_float(const WeightSource *s) {
+    return s->format == WEIGHT_F32 || s->format == WEIGHT_F16 || s->format == WEIGHT_BF16;
 }
 
 static void transpose_plain(const WeightSource *from, const RowPick *p, size_t size, uint8_t *to) {
@@ -74,7 +76,7 @@ static bool transpose_quantised(const WeightSource *from, const RowPick *p, floa
 }
 
 bool weight_columns_pick(const WeightSource *from, const RowPick *p, WeightSource *out, void **copy, Error *err) {
-    bool plain = is_plain(from->format);
+    bool plain = weight_is_float(from);
     size_t size = plain && from->format != WEIGHT_F32 ? 2 : 4;
     void *to = mem_array((size_t)p->rows * (size_t)from->rows, size);
     *copy = NULL;
@@ -88,5 +90,35 @@ bool weight_columns_pick(const WeightSource *from, const RowPick *p, WeightSourc
     *copy = to;
     *out =
         (WeightSource){.format = plain ? from->format : WEIGHT_F32, .rows = p->rows, .cols = from->rows, .codes = to};
+    return true;
+}
+
+static void divide_by_length(float *row, int64_t n) {
+    double squares = 0;
+    for (int64_t i = 0; i < n; i++) squares += (double)row[i] * (double)row[i];
+    float length = (float)sqrt(squares) + 1e-7f;
+    for (int64_t i = 0; i < n; i++) row[i] /= length;
+}
+
+bool weight_unit_rows(const WeightSource *from, WeightSource *out, void **copy, Error *err) {
+    KvFormat type = from->format == WEIGHT_F32 ? KV_F32 : from->format == WEIGHT_F16 ? KV_F16 : KV_BF16;
+    size_t row_bytes = (size_t)from->cols * (from->format == WEIGHT_F32 ? 4 : 2);
+    float *row = mem_array((size_t)from->cols, sizeof *row), unused;
+    uint8_t *to = mem_array((size_t)from->rows, row_bytes);
+    for (int64_t i = 0; row && to && i < from->rows; i++) {
+        weight_row(from, i, row);
+        divide_by_length(row, from->cols);
+        if (!kernels()->kv_encode(type, row, (int)from->cols, to + (size_t)i * row_bytes, &unused)) /* not finite */
+            memcpy(to + (size_t)i * row_bytes, (const uint8_t *)from->codes + (size_t)i * row_bytes, row_bytes);
+    }
+    mem_free(row);
+    *copy = to;
+    if (!row || !to) {
+        mem_free(to);
+        *copy = NULL;
+        return error_memory(err, "a matrix of unit rows");
+    }
+    *out = *from;
+    out->codes = to;
     return true;
 }

@@ -18,4 +18,8 @@ bool weight_rows_pick(const WeightSource *from, const RowPick *pick, WeightSourc
  */
 bool weight_columns_pick(const WeightSource *from, const RowPick *pick, WeightSource *out, void **copy, Error *err);
 
+bool weight_is_float(const WeightSource *source);
+/* Each row of a float matrix divided by its length (plus 1e-7), rounded to the matrix's own type; in *copy. */
+bool weight_unit_rows(const WeightSource *from, WeightSource *out, void **copy, Error *err);
+
 #endif

@@ -43,7 +43,7 @@ static bool mark_used(Binder *b, const Tensor *t) {
 
 typedef struct Shape {
     int n_dims;
-    int64_t dims[4];
+    int64_t dims[TENSOR_MAX_DIMS];
 } Shape;
 
 static void shape_text(const Shape *s, char *out, size_t capacity) {
@@ -167,6 +167,7 @@ static bool plan_shape(Binder *b, const LinearSpec *spec, int64_t rows, int64_t 
     int64_t there = sliced ? r->total : rows;
     plan->rows = *r;
     plan->transposed = spec->transposed;
+    plan->unit_rows = spec->unit_rows;
     plan->source.rows = spec->transposed ? (plan->n_inputs ? plan->n_inputs : cols) : there;
     plan->source.cols = spec->transposed ? there : cols;
     plan->n_inputs = cols;
@@ -306,7 +307,7 @@ static const Tensor *want_values(Binder *b, const char *name, int layer, int hea
     names_expand(b->names, name, layer, head, "", full);
     const Tensor *t = checkpoint_find(b->names->checkpoint, full);
     if (t && holds(t, n)) {
-        shape.n_dims = t->n_dims <= 4 ? t->n_dims : 1;
+        shape.n_dims = t->n_dims;
         memcpy(shape.dims, t->shape, (size_t)shape.n_dims * sizeof *shape.dims);
     }
     return want_tensor(b, full, &shape, FLOATS);
@@ -320,15 +321,17 @@ bool bind_vector(Binder *b, const char *name, int layer, int64_t n, float plus, 
 
 bool bind_conv(Binder *b, const ConvSpec *spec, int layer, int channels, int kernel, Conv *out) {
     if (!spec->name) return true;
-    if (spec->from < 0 || spec->from + channels > spec->total || spec->total > CONFIG_MAX_SIZE || kernel < 1 ||
-        kernel > 1024)
+    int each = spec->each ? spec->each : 1, filters = channels / each;
+    if (spec->from < 0 || spec->from + filters > spec->total || spec->total > CONFIG_MAX_SIZE || kernel < 1 ||
+        kernel > 1024 || channels % each)
         return bind_fail(b, "config.json: \"%s\" cannot be a convolution of %d channels over %d positions", spec->name,
                          channels, kernel);
     const Tensor *t = want_values(b, spec->name, layer, -1, spec->total * kernel);
     VectorPlan plan = {.tensor = t,
                        .from = spec->from * kernel,
-                       .n = (int64_t)channels * kernel,
+                       .n = (int64_t)filters * kernel,
                        .channels = channels,
+                       .each = each,
                        .kernel = kernel,
                        .out = &out->weights};
     if (!t || !add_vector(b, &plan)) return false;

@@ -11,10 +11,16 @@ typedef struct Norm {
     const float *weight, *bias; /* NULL: none */
 } Norm;
 
+typedef struct Conv {
+    const float *weights; /* [kernel][channels] */
+    const float *bias;    /* [channels] or NULL */
+} Conv;
+
 typedef struct AttentionWeights {
     const Linear *q, *k, *v, *o, *gate;
     Norm q_norm, k_norm, v_norm, o_norm;
     const float *sinks, *q_gain, *k_grid, *v_grid, *second_weight, *second_bias;
+    Conv k_conv, v_conv;
 } AttentionWeights;
 
 typedef struct MlaWeights {
@@ -22,11 +28,6 @@ typedef struct MlaWeights {
     const Linear **embed_q, **unembed; /* [n_heads] */
     Norm q_norm, kv_norm;
 } MlaWeights;
-
-typedef struct Conv {
-    const float *weights; /* [kernel][channels] */
-    const float *bias;    /* [channels] or NULL */
-} Conv;
 
 typedef struct DeltaWeights {
     const Linear *q, *k, *v, *o, *a_down, *a, *z_down, *z, *b;

@@ -10,7 +10,7 @@ enum { PLAN_PARTS = 5 };
 typedef struct LinearPlan {
     WeightSource source; /* as it lies in the checkpoint */
     RowSlice rows;
-    bool transposed;
+    bool transposed, unit_rows;
     int64_t first_input, n_inputs;   /* of a transposed block: its inputs among the tensor's rows */
     const Tensor *parts[PLAN_PARTS]; /* weight, scales, biases, d, dmin */
     const Tensor *bias;
@@ -26,6 +26,7 @@ typedef struct VectorPlan {
     int64_t from, n;      /* values of the tensor that are taken */
     int64_t at, total;    /* several plans in a row may fill one vector of `total` values; at 0: total 0 means n */
     int channels, kernel; /* of a convolution, which is turned around; 0: none */
+    int each;             /* channels that share a filter */
     const float **out;
 } VectorPlan;
 

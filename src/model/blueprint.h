@@ -34,6 +34,7 @@ typedef struct LinearSpec {
     RowSlice rows;
     RowBlocks blocks; /* in a list of experts or heads, in place of `rows` */
     bool transposed;  /* the tensor, or the block, is [inputs, outputs], as GPT-2 saves it */
+    bool unit_rows;   /* float rows are divided by their length and rounded to their type again */
     bool bare;        /* the tensor is NAME, and its bias NAME_bias */
 } LinearSpec;
 
@@ -87,6 +88,16 @@ typedef struct PositionScale {
     int length, offset;
 } PositionScale;
 
+/* A causal convolution over time, channel by channel: channels [from, from + n) of a tensor [total, 1, kernel] (or
+ * [total, kernel, 1]).
+ */
+typedef struct ConvSpec {
+    const char *name; /* whole tensor name; NULL: there is none */
+    const char *bias; /* [total]; NULL: none */
+    int64_t total, from;
+    int each; /* channels, one after the other, that share one of them; 0: 1. Without bias then */
+} ConvSpec;
+
 /* Which blocks of positions a head sees, of the blocks up to its row's own: the last `local` of them, and block j where
  * j + head + 1 is a multiple of `stride`. */
 typedef struct BlockPattern {
@@ -124,6 +135,8 @@ typedef struct AttentionSpec {
     const char *q_gain;          /* tensor [n_heads] that multiplies the heads of normed and rotated queries */
     const char *k_grid, *v_grid; /* tensors [1]: what is stored are multiples of it, from -128 to 127 */
     SecondReading second;
+    ConvSpec k_conv, v_conv; /* of keys and values as they were projected, over the last `kernel` positions */
+    int kernel;
     PositionScale position_scale;
     const char *sinks; /* tensor [n_heads]: one more logit per head, without a value */
     LinearSpec gate;   /* from the mixer's input */
@@ -149,15 +162,6 @@ typedef struct MlaSpec {
     NormSpec q_norm, kv_norm;               /* of the latents */
     PositionScale position_scale;
 } MlaSpec;
-
-/* A causal convolution over time, channel by channel: channels [from, from + n) of a tensor [total, 1, kernel] (or
- * [total, kernel, 1]).
- */
-typedef struct ConvSpec {
-    const char *name; /* whole tensor name; NULL: there is none */
-    const char *bias; /* [total]; NULL: none */
-    int64_t total, from;
-} ConvSpec;
 
 /* The gated delta rule: a matrix state per value head, which forgets, corrects what it holds for a key and is asked
  * with a query. */

@@ -270,6 +270,14 @@ bool standard_set_window(const Config *c, Blueprint *b, int layer, LayerKind kin
     return true;
 }
 
+bool standard_lists(const JsonValue *list, int n) {
+    for (uint32_t i = 0; list && i < list->length; i++) {
+        int64_t item;
+        if (json_int(json_item(list, i), &item) && item == n) return true;
+    }
+    return false;
+}
+
 bool standard_layers(const Config *c, const StandardDefaults *d, Blueprint *b, int n_ropes) {
     standard_model(c, d, b);
     AttentionSpec attention = standard_attention(c, d, b->hidden);

@@ -121,6 +121,9 @@ LayerKind standard_pattern_kind(int layer, int pattern);
 /* A sliding layer sees `window` positions, a full one all. A mistake: window 0 for a sliding layer, another kind. */
 bool standard_set_window(const Config *c, Blueprint *b, int layer, LayerKind kind, int window);
 
+/* Whether a list of whole numbers has n in it; NULL has nothing. */
+bool standard_lists(const JsonValue *list, int n);
+
 /* Tensors that no forward pass needs; and, of multimodal checkpoints, where they keep their text model and what it does
  * not need. */
 extern const char *const standard_skipped_tensors[];

@@ -187,10 +187,10 @@ static void read_floats(const Tensor *t, int64_t first, int64_t n, float *out) {
 }
 
 /* [channels][kernel], as both layouts have it whatever their shape, to [kernel][channels]. */
-static float *turn_conv(float *values, int channels, int kernel) {
+static float *turn_conv(float *values, int channels, int each, int kernel) {
     float *turned = mem_array((size_t)channels * (size_t)kernel, sizeof *turned);
     for (int c = 0; turned && c < channels; c++)
-        for (int k = 0; k < kernel; k++) turned[k * channels + c] = values[c * kernel + k];
+        for (int k = 0; k < kernel; k++) turned[k * channels + c] = values[c / each * kernel + k];
     mem_free(values);
     return turned;
 }
@@ -203,7 +203,7 @@ static bool load_vector(const VectorPlan *plan, Weights *w, Error *err) {
     read_floats(plan->tensor, plan->from, plan->n, values);
     for (int64_t i = 0; plan->plus != 0 && i < plan->n; i++) values[i] += plan->plus;
     if (plan->at) return true;
-    if (plan->kernel && !(values = turn_conv(values, plan->channels, plan->kernel)))
+    if (plan->kernel && !(values = turn_conv(values, plan->channels, plan->each, plan->kernel)))
         return error_memory(err, "a convolution");
     *plan->out = w->vectors[w->n_vectors++] = values;
     return true;
@@ -226,6 +226,7 @@ static bool arrange(const LinearPlan *plan, WeightSource *out, void **copy, Erro
     RowPick pick = {r->total, r->from, r->take, r->period};
     RowPick inputs = {plan->n_inputs, plan->first_input, plan->n_inputs, 0};
     WeightSource block;
+    if (plan->unit_rows && weight_is_float(&plan->source)) return weight_unit_rows(&plan->source, out, copy, err);
     if (!plan->transposed) return weight_rows_pick(&plan->source, &pick, out, copy, err);
     return weight_rows_pick(&plan->source, &inputs, &block, copy, err) && /* they lie together: no copy */
            weight_columns_pick(&block, &pick, out, copy, err);

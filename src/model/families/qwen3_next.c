@@ -83,9 +83,9 @@ static DeltaSpec read_delta(const Config *c, bool next, float eps) {
                    .gate_act = ACT_SILU};
     int64_t keys = (int64_t)d.k_heads * d.k_dim, values = (int64_t)d.v_heads * d.v_dim;
     const char *conv = "model.layers.*.linear_attn.conv1d.weight";
-    d.q_conv = (ConvSpec){conv, NULL, 2 * keys + values, 0};
-    d.k_conv = (ConvSpec){conv, NULL, 2 * keys + values, keys};
-    d.v_conv = (ConvSpec){conv, NULL, 2 * keys + values, 2 * keys};
+    d.q_conv = (ConvSpec){.name = conv, .total = 2 * keys + values, .from = 0};
+    d.k_conv = (ConvSpec){.name = conv, .total = 2 * keys + values, .from = keys};
+    d.v_conv = (ConvSpec){.name = conv, .total = 2 * keys + values, .from = 2 * keys};
     put_projections(&d, next);
     return d;
 }
@@ -111,20 +111,12 @@ static bool is_mixture(const Config *c) {
     return is_next(c) || config_has(c, "num_experts") || strstr(config_string_or(c, "model_type", ""), "moe") != NULL;
 }
 
-static bool is_listed(const JsonValue *list, int layer) {
-    for (uint32_t i = 0; list && i < list->length; i++) {
-        int64_t n;
-        if (json_int(json_item(list, i), &n) && n == layer) return true;
-    }
-    return false;
-}
-
 static void put_experts(const Config *c, Blueprint *b, const MlpSpec *mlp) {
     ExpertsSpec e = read_experts(c, mlp);
     const JsonValue *dense = config_array(c, "mlp_only_layers", -1);
     int step = config_size_or(c, "decoder_sparse_step", 1);
     for (int i = 0; i < b->n_layers; i++) {
-        if (is_listed(dense, i) || (i + 1) % step != 0) continue;
+        if (standard_lists(dense, i) || (i + 1) % step != 0) continue;
         b->layers[i].ffn = &ffn_experts;
         b->layers[i].experts = e;
     }

@@ -6,6 +6,7 @@
 #include "model/mechanism.h"
 #include "model/mixers/block_pattern.h"
 #include "model/mixers/heads.h"
+#include "model/mixers/kv_conv.h"
 #include "model/mixers/position_scale.h"
 
 #include <string.h>
@@ -41,7 +42,8 @@ static bool bind_keys_values(Binder *b, const AttentionSpec *a, int layer, Atten
             bind_linear(b, &a->v, layer, (int64_t)a->n_kv_heads * value_dim(a), hidden, &w->v)) &&
            bind_head_norm(b, &a->k_norm, layer, a->n_kv_heads, a->head_dim, &w->k_norm) &&
            bind_head_norm(b, &a->v_norm, layer, a->n_kv_heads, value_dim(a), &w->v_norm) &&
-           bind_vector(b, a->k_grid, layer, 1, 0, &w->k_grid) && bind_vector(b, a->v_grid, layer, 1, 0, &w->v_grid);
+           bind_vector(b, a->k_grid, layer, 1, 0, &w->k_grid) && bind_vector(b, a->v_grid, layer, 1, 0, &w->v_grid) &&
+           kv_conv_bind(b, a, layer, a->n_kv_heads * a->head_dim, a->n_kv_heads * value_dim(a), w);
 }
 
 static bool attention_bind(Binder *b, const LayerSpec *spec, int layer, LayerWeights *out) {
@@ -103,6 +105,7 @@ static bool store_keys_values(Step *s, int layer, float *k, float *v) {
     step_tap(s, layer, "k_proj", k, k_width);
     if (a->v_is_k) memcpy(v, k, (size_t)s->n * (size_t)v_width * sizeof *v);
     step_tap(s, layer, "v_proj", v, v_width);
+    if (a->kernel && !kv_conv_apply(s, layer, k_width, v_width, &k, &v)) return false;
     norm_and_rotate(s, a, &a->k_norm, &w->k_norm, k, a->n_kv_heads);
     norm_heads(s, &a->v_norm, &w->v_norm, v, a->n_kv_heads, value_dim(a));
     clip(a, v, (size_t)s->n * (size_t)v_width);
@@ -265,6 +268,7 @@ static void attention_state(const LayerSpec *spec, KvFormat kv, LayerShape *out)
     const AttentionSpec *a = &spec->attention;
     if (a->shared) return;
     *out = (LayerShape){.kv = {kv, a->n_kv_heads, a->head_dim, value_dim(a)}, .window = a->window, .chunk = a->chunk};
+    if (a->kernel) out->recurrent = kv_conv_state(a->kernel, a->n_kv_heads * a->head_dim, a->n_kv_heads * value_dim(a));
 }
 
 static const char *attention_kind(const LayerSpec *spec) {
@@ -281,6 +285,7 @@ static void attention_describe(const LayerSpec *spec, Buffer *out) {
         buffer_printf(out, ", the last %d blocks of %d and every %d-th", a->blocks.local, a->blocks.block,
                       a->blocks.stride);
     if (a->tiled) buffer_text(out, ", key-value heads in turn");
+    if (a->kernel) buffer_printf(out, ", keys and values convolved over %d positions", a->kernel);
     if (a->k_grid) buffer_text(out, ", 8-bit keys and values");
     if (a->second.weight) buffer_printf(out, ", with a second reading of layer %d", a->second.layer);
     if (a->rope == NO_ROPE) buffer_text(out, ", no rope");
