@@ -1,0 +1,36 @@
+/* Blueprints for the tests of families. */
+#include "support/blueprints.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+bool test_blueprint(const char *common, const char *more, Blueprint *out, Error *err) {
+    char text[4000];
+    int n = snprintf(text, sizeof text, "{%s%s}", common, more);
+    assert_true(n > 0 && n < (int)sizeof text);
+    JsonDoc *doc = json_parse(text, strlen(text), 0, err);
+    if (!doc) fail_msg("%s: %s", text, err->text);
+    const Family *family = family_find(json_root(doc), err);
+    if (!family) fail_msg("%s", err->text);
+    bool ok = blueprint_read(json_root(doc), family, NULL, NULL, 0, out, err);
+    json_free(doc);
+    return ok;
+}
+
+void test_blueprint_refused(const char *common, const char *more, const char *says) {
+    Blueprint b;
+    Error err = {""};
+    if (test_blueprint(common, more, &b, &err)) fail_msg("%s is not refused", more);
+    if (!strstr(err.text, says)) fail_msg("\"%s\" does not say \"%s\"", err.text, says);
+}
+
+Blueprint test_blueprint_read(const char *common, const char *more) {
+    Blueprint b;
+    Error err = {""};
+    if (!test_blueprint(common, more, &b, &err)) fail_msg("%s: %s", more, err.text);
+    return b;
+}
