@@ -14,14 +14,16 @@
 static const char *const model_types[] = {"gemma", "gemma2", "gemma3_text", "gemma3", NULL};
 
 static const char *const irrelevant_keys[] = {
+    /* of images */
     "vision_config",
     "boi_token_index",
+    "boi_token_id",
     "eoi_token_index",
+    "eoi_token_id",
     "image_token_index",
     "image_token_id",
-    "boi_token_id",
-    "eoi_token_id",
-    "mm_tokens_per_image",     /* of images */
+    "mm_tokens_per_image",
+    "sliding_window_size",     /* sliding_window again, in the first Gemma 2 files */
     "_sliding_window_pattern", /* what transformers keeps beside layer_types */
     NULL};
 
@@ -31,12 +33,6 @@ static const StandardDefaults gemma2 = {
     .max_position = 8192, .tie = TIE_YES, .vocab = 256000, .heads = 8, .kv_heads = 4, .head_dim = 256};
 static const StandardDefaults gemma3 = {
     .max_position = 131072, .tie = TIE_YES, .vocab = 262208, .heads = 8, .kv_heads = 4, .head_dim = 256};
-
-static NormSpec gemma_rms(const char *weight, float eps) {
-    NormSpec norm = standard_rms(weight, eps);
-    norm.plus = 1;
-    return norm;
-}
 
 /* Gemma 1 reads hidden_act, in which "gelu" means the tanh form; the others read hidden_activation. */
 static Activation read_activation(const Config *c, bool first) {
@@ -101,23 +97,14 @@ static AttentionSpec read_attention(const Config *c, const StandardDefaults *d, 
     return a;
 }
 
-/* Norms before and after each half. */
-static LayerSpec sandwich_layer(const AttentionSpec *a, const MlpSpec *m, float eps) {
-    LayerSpec layer = standard_layer(a, m, eps);
-    layer.mixer_norm.plus = 1;
-    layer.mixer_out = gemma_rms("model.layers.*.post_attention_layernorm.weight", eps);
-    layer.ffn_norm = gemma_rms("model.layers.*.pre_feedforward_layernorm.weight", eps);
-    layer.ffn_out = gemma_rms("model.layers.*.post_feedforward_layernorm.weight", eps);
-    return layer;
-}
-
 /* Fills the layers; in Gemma 3, rope 0 is that of full layers and rope 1 that of sliding ones. */
 static bool read_layers(const Config *c, const AttentionSpec *a, const MlpSpec *m, bool second, Blueprint *b) {
     int pattern = second ? 2 : config_size_or(c, "sliding_window_pattern", 6);
     int window = config_size_unless_null(c, "sliding_window", 4096);
     for (int i = 0; i < b->n_layers; i++) {
         LayerKind kind = standard_layer_kind(c, b->n_layers, i, standard_pattern_kind(i, pattern));
-        b->layers[i] = sandwich_layer(a, m, b->final_norm.eps);
+        b->layers[i] = standard_layer(a, m, b->final_norm.eps);
+        standard_norm_around(&b->layers[i], 1);
         b->layers[i].attention.rope = !second && kind == LAYER_SLIDING;
         if (!standard_set_window(c, b, i, kind, window)) return false;
     }

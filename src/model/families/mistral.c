@@ -1,6 +1,7 @@
-/* Mistral (Jiang et al., arXiv:2310.06825) and Ministral 3, alone or inside Mistral 3's multimodal files: llama with a
- * window over all layers where the config has one; Ministral 3 reads its rotary settings from rope_parameters and
- * multiplies queries by a factor that grows slowly with their position.
+/* Mistral (Jiang et al., arXiv:2310.06825) and Ministral 3, alone or inside the multimodal files of Pixtral and Mistral
+ * 3 (whose text model may also be Mistral 4, a relative of DeepSeek's): llama with a window over all layers where the
+ * config has one; Ministral 3 reads its rotary settings from rope_parameters and multiplies queries by a factor that
+ * grows slowly with their position.
  *
  * The reference is transformers; mlx-lm has no window for Mistral. layer_types, which transformers' class says it does
  * not support, is followed as mlx-lm does. */
@@ -9,20 +10,22 @@
 
 #include <string.h>
 
-static const char *const model_types[] = {"mistral", "ministral3", "mistral3", NULL};
+static const char *const model_types[] = {"mistral", "ministral3", "mistral3", "pixtral", NULL};
 
 static const char *const irrelevant_keys[] = {
-    "vision_config",
-    "image_token_index",
-    "image_token_id",
-    "spatial_merge_size",
-    "vision_feature_layer",
-    "multimodal_projector_bias",
-    "projector_hidden_act",                    /* of images */
+    /* of images */
+    "vision_config", "image_token_index", "image_token_id", "image_seq_length", "spatial_merge_size",
+    "vision_feature_layer", "vision_feature_select_strategy", "multimodal_projector_bias", "projector_hidden_act",
+    "ignore_index",
+    /* of Mistral 4's training */
+    "pretraining_tp", "output_router_logits", "router_aux_loss_coef", "ep_size",
     "rope_parameters.max_position_embeddings", /* transformers' own default holds it; nothing reads it */
     NULL};
 
-static const StandardDefaults mistral = {.max_position = 131072, .kv_heads = 8};
+/* Of Mistral 4's text model. */
+extern const Family family_deepseek_v3;
+
+static const StandardDefaults mistral = {.max_position = 131072, .heads = 32, .kv_heads = 8};
 static const StandardDefaults ministral3 = {
     .norm_eps = 1e-5, .theta = 1e6, .max_position = 262144, .kv_heads = 8, .head_dim = 128};
 
@@ -53,6 +56,7 @@ static bool text_blueprint(const Config *c, Blueprint *b) {
 
 static bool mistral_blueprint(const Config *c, Blueprint *b) {
     Config text = config_text(c);
+    if (strcmp(config_string_or(&text, "model_type", ""), "mistral4") == 0) return family_deepseek_v3.blueprint(c, b);
     if (!text_blueprint(&text, b)) return false;
     if (text.object != c->object) b->tie = standard_tie(&text, standard_tie(c, b->tie));
     return config_ok(c);

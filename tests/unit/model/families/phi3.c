@@ -1,6 +1,6 @@
 /* What Phi-3's config says: where the original length comes from, which rope types it has, its window, and which rows
  * of the fused matrices are whose. */
-#include "model/blueprint.h"
+#include "support/blueprint.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,22 +12,6 @@
 #include <cmocka.h>
 
 #define LISTS "\"short_factor\": [1, 1, 1, 1], \"long_factor\": [2, 2, 2, 2]"
-
-/* 6 heads of 8 over 2 key-value heads, and what `more` adds. False with err. */
-static bool read_config(const char *more, Blueprint *b, Error *err) {
-    char text[700];
-    snprintf(text, sizeof text,
-             "{\"model_type\": \"phi3\", \"hidden_size\": 48, \"intermediate_size\": 20, \"num_hidden_layers\": 3,"
-             " \"num_attention_heads\": 6, \"num_key_value_heads\": 2, \"vocab_size\": 50%s}",
-             more);
-    JsonDoc *doc = json_parse(text, strlen(text), 0, err);
-    if (!doc) fail_msg("%s", err->text);
-    const Family *family = family_find(json_root(doc), err);
-    assert_non_null(family);
-    bool ok = blueprint_read(json_root(doc), family, NULL, NULL, 0, b, err);
-    json_free(doc);
-    return ok;
-}
 
 static void the_original_length_is_the_top_levels_or_4096(void **state) {
     static const struct {
@@ -46,7 +30,7 @@ static void the_original_length_is_the_top_levels_or_4096(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         Blueprint b;
         Error err = {""};
-        if (!read_config(cases[i].more, &b, &err)) fail_msg("%s", err.text);
+        if (!test_blueprint("phi3", cases[i].more, &b, &err)) fail_msg("%s", err.text);
         assert_int_equal(blueprint_boundary(&b), cases[i].boundary);
         assert_int_equal(b.ropes[0].long_table.inv_freq != NULL, cases[i].boundary > 0);
         assert_string_equal(b.ropes[0].rule, cases[i].boundary ? "longrope" : "default");
@@ -62,7 +46,7 @@ static void other_rope_types_are_refused(void **state) {
         Blueprint b;
         Error err = {""};
         snprintf(more, sizeof more, ", \"rope_scaling\": {\"type\": \"%s\", \"factor\": 2}", types[i]);
-        assert_false(read_config(more, &b, &err));
+        assert_false(test_blueprint("phi3", more, &b, &err));
         assert_non_null(strstr(err.text, types[i]));
         assert_non_null(strstr(err.text, "rope, which Phi-3 does not have"));
     }
@@ -80,7 +64,7 @@ static void a_window_as_long_as_the_context_is_none(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         Blueprint b;
         Error err = {""};
-        if (!read_config(cases[i].more, &b, &err)) fail_msg("%s", err.text);
+        if (!test_blueprint("phi3", cases[i].more, &b, &err)) fail_msg("%s", err.text);
         for (int l = 0; l < 3; l++) assert_int_equal(b.layers[l].attention.window, cases[i].window);
         blueprint_clear(&b);
     }
@@ -90,7 +74,7 @@ static void fused_matrices_are_cut_in_order(void **state) {
     Blueprint b;
     Error err = {""};
     (void)state;
-    if (!read_config(", \"partial_rotary_factor\": 0.75", &b, &err)) fail_msg("%s", err.text);
+    if (!test_blueprint("phi3", ", \"partial_rotary_factor\": 0.75", &b, &err)) fail_msg("%s", err.text);
     const AttentionSpec *a = &b.layers[2].attention;
     const MlpSpec *m = &b.layers[2].mlp;
     assert_int_equal(b.ropes[0].table.dims, 6); /* of 8 */
