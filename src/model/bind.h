@@ -29,6 +29,11 @@ typedef struct MlaWeights {
     Norm q_norm, kv_norm;
 } MlaWeights;
 
+typedef struct ShortConvWeights {
+    const Linear *b, *c, *x, *o;
+    Conv conv;
+} ShortConvWeights;
+
 typedef struct DeltaWeights {
     const Linear *q, *k, *v, *o, *a_down, *a, *z_down, *z, *b;
     Conv q_conv, k_conv, v_conv;
@@ -57,6 +62,7 @@ typedef struct LayerWeights {
     AttentionWeights attention;
     MlaWeights mla;
     DeltaWeights delta;
+    ShortConvWeights short_conv;
     MlpWeights mlp;
     ExpertsWeights experts;
     const Linear *per_layer_gate, *per_layer_out;

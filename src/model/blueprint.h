@@ -163,6 +163,13 @@ typedef struct MlaSpec {
     PositionScale position_scale;
 } MlaSpec;
 
+/* A gated short convolution (LFM2): out(c * conv(b * x)). */
+typedef struct ShortConvSpec {
+    int kernel;
+    LinearSpec b, c, x, o; /* [hidden, hidden] each */
+    ConvSpec conv;
+} ShortConvSpec;
+
 /* The gated delta rule: a matrix state per value head, which forgets, corrects what it holds for a key and is asked
  * with a query. */
 typedef struct DeltaSpec {
@@ -259,18 +266,19 @@ typedef struct LayerSpec {
                     */
     float residual_scale; /* of each half's result; 0: 1 */
     LaurelSpec laurel;
-    const Mechanism *mixer;  /* NULL: none */
-    AttentionSpec attention; /* of mixer_attention */
-    MlaSpec mla;             /* of mixer_mla */
-    DeltaSpec delta;         /* of mixer_delta */
-    LinearSpec mixer_matrix; /* of mixer_matrix: [hidden, hidden] */
-    const Mechanism *ffn;    /* NULL: none */
-    MlpSpec mlp;             /* of ffn_mlp */
-    ExpertsSpec experts;     /* of ffn_experts */
-    LinearSpec ffn_matrix;   /* of ffn_matrix: [hidden, hidden] */
-    const char *scalar;      /* tensor [1] that multiplies the layer's output */
-    const char *skip;        /* tensor [1] times the normed embedding, added to the output */
-    NormSpec output_norm;    /* of the output, after all else */
+    const Mechanism *mixer;   /* NULL: none */
+    AttentionSpec attention;  /* of mixer_attention */
+    MlaSpec mla;              /* of mixer_mla */
+    DeltaSpec delta;          /* of mixer_delta */
+    ShortConvSpec short_conv; /* of mixer_short_conv */
+    LinearSpec mixer_matrix;  /* of mixer_matrix: [hidden, hidden] */
+    const Mechanism *ffn;     /* NULL: none */
+    MlpSpec mlp;              /* of ffn_mlp */
+    ExpertsSpec experts;      /* of ffn_experts */
+    LinearSpec ffn_matrix;    /* of ffn_matrix: [hidden, hidden] */
+    const char *scalar;       /* tensor [1] that multiplies the layer's output */
+    const char *skip;         /* tensor [1] times the normed embedding, added to the output */
+    NormSpec output_norm;     /* of the output, after all else */
 } LayerSpec;
 
 /* What config.json says about an output head that shares the embedding's weights. */

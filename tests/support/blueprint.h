@@ -9,4 +9,11 @@
  * a model type without a family fails the test. */
 bool test_blueprint(const char *model_type, const char *more, Blueprint *b, Error *err);
 
+/* The same of a config given as two parts of one JSON object without its braces. */
+bool test_blueprint_of(const char *common, const char *more, Blueprint *out, Error *err);
+/* Fails the test unless reading stops with a message that contains `says`. */
+void test_blueprint_refused(const char *common, const char *more, const char *says);
+/* Fails the test when reading stops. */
+Blueprint test_blueprint_read(const char *common, const char *more);
+
 #endif

@@ -2,7 +2,7 @@
  * references agree only within 1e-4, since one of them rotates by an offset that layers move). And the sparse gate's
  * quantile. */
 #include "math/kernels.h"
-#include "support/blueprints.h"
+#include "support/blueprint.h"
 #include "support/golden.h"
 
 #include <math.h>

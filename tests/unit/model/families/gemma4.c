@@ -2,7 +2,7 @@
  * keys; and that rows that want no logits leave after the last layer that stores keys. */
 #include "math/kernels.h"
 #include "model/mechanism.h"
-#include "support/blueprints.h"
+#include "support/blueprint.h"
 #include "support/golden.h"
 
 #include <setjmp.h>

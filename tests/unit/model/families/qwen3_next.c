@@ -1,6 +1,6 @@
 /* What Qwen3.5's config says: which layers are full, the output gate, the rotated dims, and what is refused. */
 #include "model/mechanism.h"
-#include "support/blueprints.h"
+#include "support/blueprint.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
