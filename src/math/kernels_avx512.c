@@ -52,9 +52,10 @@ static inline void codes_copy(QuantRows *to, int i, const QuantRows *from, int r
 }
 
 static inline void codes_place(QuantRows *q, int row, const int16_t *x, int k, int n) {
-    const size_t low = low_codes(q);
+    const size_t low = low_codes(q), next = codes_at(q, row, 1) - codes_at(q, row, 0);
+    uint8_t *block = q->codes + codes_at(q, row, k / TILE_BLOCK);
     for (int i = 0; i < n; i += 16) {
-        uint8_t *to = q->codes + codes_at(q, row, (k + i) / TILE_BLOCK) + (k + i) % TILE_BLOCK;
+        uint8_t *to = block + (k + i) % TILE_BLOCK;
         __m256i v = _mm256_loadu_si256((const void *)(x + i));
         if (q->bits == 16) {
             __m256i high =
@@ -63,6 +64,7 @@ static inline void codes_place(QuantRows *q, int row, const int16_t *x, int k, i
             _mm_storeu_si128((void *)(to + low), _mm256_cvtepi16_epi8(v));
         } else
             _mm_storeu_si128((void *)to, _mm256_cvtepi16_epi8(v));
+        if ((k + i) % TILE_BLOCK) block += next;
     }
 }
 
@@ -330,63 +332,64 @@ static inline __attribute__((always_inline)) void stream_rows(Stream s, TileStor
     }
 }
 
-static inline __attribute__((always_inline)) void stream_all_rows(Stream s, TileStorage storage, int bits,
-                                                                  bool narrow) {
-    int n = s.job->x->n_rows;
-    for (int done; s.row < n; s.row += done) {
-        s.rows = band_rows(s.job->x, s.row);
-        done = s.rows == BAND ? BAND : s.rows - s.row % BAND >= 4 ? 4 : 1;
-        switch (done) {
-        case BAND: stream_rows(s, storage, bits, BAND, narrow); break;
-        case 4: stream_rows(s, storage, bits, 4, narrow); break;
-        default: stream_rows(s, storage, bits, 1, narrow);
-        }
-    }
-}
-
 /* Formats with groups of 16 are few: only their storages get the narrow form. */
 static inline bool storage_may_be_narrow(TileStorage storage) {
     return storage == TILE_2 || storage == TILE_3 || storage == TILE_6 || storage == TILE_FP4;
 }
 
-static inline __attribute__((always_inline)) void stream_tiles(const TileJob *job, TileStorage storage, int bits) {
-    for (int tile = 0; tile < job->n_tiles; tile += STREAM_TILES) {
-        Stream s = {.job = job, .tile = tile};
-        s.units[0] = s.units[1] = job->tiles + (size_t)tile * job->tile_bytes;
-        if (tile + 1 < job->n_tiles) s.units[1] += job->tile_bytes;
-        if (storage_may_be_narrow(storage) && job->format->group < TILE_BLOCK)
-            stream_all_rows(s, storage, bits, true);
-        else
-            stream_all_rows(s, storage, bits, false);
-    }
+static inline __attribute__((always_inline)) void stream_storage(TileStorage storage, const Stream *s, int bits,
+                                                                 int rows) {
+    if (storage_may_be_narrow(storage) && s->job->format->group < TILE_BLOCK)
+        stream_rows(*s, storage, bits, rows, true);
+    else
+        stream_rows(*s, storage, bits, rows, false);
 }
 
 /* One specialised copy of a kernel for each storage; under sanitizers one for all, since each copy takes them seconds.
  */
 #if UNROLLED
-#define EACH_STORAGE(call)                \
-    switch (storage) {                    \
-    case TILE_2: call(TILE_2); break;     \
-    case TILE_3: call(TILE_3); break;     \
-    case TILE_4: call(TILE_4); break;     \
-    case TILE_5: call(TILE_5); break;     \
-    case TILE_6: call(TILE_6); break;     \
-    case TILE_8: call(TILE_8); break;     \
-    case TILE_FP4: call(TILE_FP4); break; \
+#define EACH_STORAGE(storage, call, ...)               \
+    switch (storage) {                                 \
+    case TILE_2: call(TILE_2, __VA_ARGS__); break;     \
+    case TILE_3: call(TILE_3, __VA_ARGS__); break;     \
+    case TILE_4: call(TILE_4, __VA_ARGS__); break;     \
+    case TILE_5: call(TILE_5, __VA_ARGS__); break;     \
+    case TILE_6: call(TILE_6, __VA_ARGS__); break;     \
+    case TILE_8: call(TILE_8, __VA_ARGS__); break;     \
+    case TILE_FP4: call(TILE_FP4, __VA_ARGS__); break; \
     }
 #else
-#define EACH_STORAGE(call) \
-    { call(storage); }
+#define EACH_STORAGE(storage, call, ...) call(storage, __VA_ARGS__);
 #endif
 
+/* A function for each width and height, not inlined: all in one would share a frame, and gcc would spill what a loop
+ * needs for what lies around the others. */
+typedef void StreamRows(const Stream *s);
+#define STREAM_ROWS(name, bits, rows)                                        \
+    static __attribute__((noinline)) void name(const Stream *s) {            \
+        EACH_STORAGE(s->job->format->storage, stream_storage, s, bits, rows) \
+    }
+STREAM_ROWS(stream_row_16, 16, 1)
+STREAM_ROWS(stream_four_16, 16, 4)
+STREAM_ROWS(stream_band_16, 16, BAND)
+STREAM_ROWS(stream_row_8, 8, 1)
+STREAM_ROWS(stream_four_8, 8, 4)
+STREAM_ROWS(stream_band_8, 8, BAND)
+
 static void tiles_stream(const TileJob *job) {
-    TileStorage storage = job->format->storage;
-#define STREAM_16(s) stream_tiles(job, s, 16)
-#define STREAM_8(s) stream_tiles(job, s, 8)
-    if (job->x->bits == 16)
-        EACH_STORAGE(STREAM_16)
-    else
-        EACH_STORAGE(STREAM_8)
+    const bool wide = job->x->bits == 16;
+    StreamRows *row = wide ? stream_row_16 : stream_row_8, *four = wide ? stream_four_16 : stream_four_8,
+               *band = wide ? stream_band_16 : stream_band_8;
+    for (int tile = 0; tile < job->n_tiles; tile += STREAM_TILES) {
+        Stream s = {.job = job, .tile = tile};
+        s.units[0] = s.units[1] = job->tiles + (size_t)tile * job->tile_bytes;
+        if (tile + 1 < job->n_tiles) s.units[1] += job->tile_bytes;
+        for (int done; s.row < job->x->n_rows; s.row += done) {
+            s.rows = band_rows(job->x, s.row);
+            done = s.rows == BAND ? BAND : s.rows - s.row % BAND >= 4 ? 4 : 1;
+            (done == BAND ? band : done == 4 ? four : row)(&s);
+        }
+    }
 }
 
 /* A tile as bytes and f32 scales, for many rows: quads [padded / 4][64], scale and bias [n_groups][16]. */
@@ -395,7 +398,7 @@ typedef struct Panel {
     float *scale, *bias;
 } Panel;
 
-static inline __attribute__((always_inline)) void panel_codes(const TileJob *job, TileStorage storage, int tile,
+static inline __attribute__((always_inline)) void panel_codes(TileStorage storage, const TileJob *job, int tile,
                                                               uint8_t *quads) {
     const TileFormat *f = job->format;
     const uint8_t *unit = job->tiles + (size_t)tile * job->tile_bytes;
@@ -408,9 +411,7 @@ static inline __attribute__((always_inline)) void panel_codes(const TileJob *job
 
 static void panel_unpack(const TileJob *job, int tile, const Panel *to) {
     const TileFormat *f = job->format;
-    TileStorage storage = f->storage;
-#define CODES(s) panel_codes(job, s, tile, to->quads)
-    EACH_STORAGE(CODES)
+    EACH_STORAGE(f->storage, panel_codes, job, tile, to->quads)
     const uint8_t *unit = job->tiles + (size_t)tile * job->tile_bytes;
     int per_unit = f->unit / f->group;
     for (int g = 0; g < job->x->n_groups; g++) {
