@@ -86,7 +86,8 @@ static int variant_ids(const Probe *p, const Variant *v) {
 static bool run_variant(Probe *p, const Variant *v, float *out, TraceOptions extra, Error *err) {
     if (!kernels_select(v->isa, err)) return false;
     model_set_pool(p->model, p->pools[v->threads - 1]);
-    for (int i = 0; i < p->shape.n_layers; i++) p->layers[i].kv.format = v->kv;
+    for (int i = 0; i < p->shape.n_layers; i++)
+        if (!p->layers[i].exact) p->layers[i].kv.format = v->kv;
     TraceOptions o = extra;
     int whole = p->n_ids;
     o.ids = p->ids;

@@ -163,6 +163,28 @@ static void cap_scores(float *scores, int n, float cap) {
 
 /* ---- scores ---- */
 
+/* Tiles [first_tile, end_tile) of a page. */
+static void page_scores(const KvView *view, int page, int kv_head, int first_tile, int end_tile, const float *const *q,
+                        int n, float scale, float *const *out) {
+    HeadPage h = head_page(view, page, kv_head);
+    ScoreJob job = {.format = view->shape.format,
+                    .keys = h.keys,
+                    .key_scale = h.key_scale,
+                    .k_dim = view->shape.k_dim,
+                    .first_tile = first_tile,
+                    .end_tile = end_tile,
+                    .q = q,
+                    .out = out,
+                    .n_queries = n,
+                    .scale = scale};
+    kernels()->scores(&job);
+}
+
+void kv_page_scores(const KvView *view, int page, int kv_head, const float *const *q, int n, float scale,
+                    float *const *out) {
+    page_scores(view, page, kv_head, 0, KV_PAGE / KV_TILE, q, n, scale, out);
+}
+
 /* Scores of all queries against every visible key; base is a page start at or before the first visible position. */
 static void fill_scores(const AttendContext *c, const KvView *view, int kv_head, Query *queries, int n, int base,
                         int first, int end) {
@@ -174,22 +196,12 @@ static void fill_scores(const AttendContext *c, const KvView *view, int kv_head,
         Span seen = {first > start ? first : start, stop};
         if (queries[0].keys) seen = visible_span(&queries[0], start, stop);
         if (seen.first == seen.last) continue;
-        HeadPage h = head_page(view, page, kv_head);
         for (int i = 0; i < n; i++) {
             q[i] = queries[i].row->q + (size_t)queries[i].head * (size_t)s->k_dim;
             out[i] = queries[i].scores + (start - base);
         }
-        ScoreJob job = {.format = s->format,
-                        .keys = h.keys,
-                        .key_scale = h.key_scale,
-                        .k_dim = s->k_dim,
-                        .first_tile = (seen.first - start) / KV_TILE,
-                        .end_tile = (seen.last - start + KV_TILE - 1) / KV_TILE,
-                        .q = q,
-                        .out = out,
-                        .n_queries = n,
-                        .scale = c->args->scale};
-        kernels()->scores(&job);
+        page_scores(view, page, kv_head, (seen.first - start) / KV_TILE, (seen.last - start + KV_TILE - 1) / KV_TILE, q,
+                    n, c->args->scale, out);
     }
 }
 

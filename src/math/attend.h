@@ -38,6 +38,11 @@ typedef struct KvView {
  * finite (what was written is then unspecified). */
 bool kv_write(const KvView *view, int position, const float *k, const float *v);
 
+/* Scores of n queries (q[i] [k_dim]) against one page of keys of a kv head, each times `scale`: out[i] [KV_PAGE], of
+ * which positions not yet written are meaningless. */
+void kv_page_scores(const KvView *view, int page, int kv_head, const float *const *q, int n, float scale,
+                    float *const *out);
+
 /* Some of a row's positions, ascending. */
 typedef struct AttendKeys {
     const int *positions;

@@ -23,10 +23,16 @@ typedef struct AttentionWeights {
     Conv k_conv, v_conv;
 } AttentionWeights;
 
+typedef struct IndexWeights {
+    const Linear *q, *k, *weights;
+    Norm k_norm;
+} IndexWeights;
+
 typedef struct MlaWeights {
     const Linear *q_a, *q, *kv_a, *k_rope, *o;
     const Linear **embed_q, **unembed; /* [n_heads] */
     Norm q_norm, kv_norm;
+    IndexWeights index;
 } MlaWeights;
 
 typedef struct ShortConvWeights {

@@ -147,6 +147,16 @@ typedef struct AttentionSpec {
 
 enum { NO_ROPE = -1 };
 
+/* Which positions a layer of latent attention sees: those whose index keys answer its index queries best. */
+typedef struct IndexSpec {
+    int n_heads, head_dim;
+    int n_chosen;             /* positions a row keeps, at most the context; 0: it sees all */
+    bool shared;              /* what the last layer with an index chose; no index of its own */
+    int rope;                 /* of the first dims of a head */
+    LinearSpec q, k, weights; /* [n_heads * head_dim, q_rank], [head_dim, hidden], [n_heads, hidden] */
+    NormSpec k_norm;
+} IndexSpec;
+
 /* Multi-head latent attention: keys and values of all heads come from one latent vector per position, which is what the
  * cache holds. */
 typedef struct MlaSpec {
@@ -161,6 +171,7 @@ typedef struct MlaSpec {
     LinearSpec unembed[EXPERT_FORMS];       /* per head [v_dim, kv_rank]: mixed latents into values */
     NormSpec q_norm, kv_norm;               /* of the latents */
     PositionScale position_scale;
+    IndexSpec index; /* q_rank is not 0 then */
 } MlaSpec;
 
 /* A gated short convolution (LFM2): out(c * conv(b * x)). */

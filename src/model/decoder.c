@@ -321,6 +321,15 @@ static bool make_lent(Step *s) {
     return s->lent_k && s->lent_v;
 }
 
+/* Room for what indexers choose, where some do: a later layer may read an earlier one's. */
+static bool make_chosen(Step *s) {
+    for (int i = 0; i < s->blueprint->n_layers; i++) {
+        const LayerSpec *spec = &s->blueprint->layers[i];
+        if (spec->mixer == &mixer_mla && spec->mla.index.n_chosen > s->n_chosen) s->n_chosen = spec->mla.index.n_chosen;
+    }
+    return s->n_chosen == 0 || (s->chosen = step_keep(s, s->n_chosen)) != NULL;
+}
+
 static bool keeps_state(const LayerSpec *spec) {
     LayerShape shape = {0};
     if (spec->mixer && spec->mixer->state) spec->mixer->state(spec, KV_F32, &shape);
@@ -354,7 +363,8 @@ bool decoder_run(Step *s, const float **logits) {
     int n_wanted = 0, *from = arena_array(s->arena, (size_t)s->n, sizeof *from);
     s->hidden = step_keep(s, b->hidden);
     Scratch t = {step_floats(s, s->n, b->hidden), step_floats(s, s->n, b->hidden), step_floats(s, s->n, b->hidden)};
-    if (!from || !s->hidden || !t.x || !t.y || !t.z || !make_angles(s) || !make_lent(s)) return false;
+    if (!from || !s->hidden || !t.x || !t.y || !t.z || !make_angles(s) || !make_lent(s) || !make_chosen(s))
+        return false;
     for (int r = 0; r < s->n; r++)
         if (s->rows[r].wants_logits) from[n_wanted++] = r;
     bool some = n_wanted < all.n;

@@ -22,6 +22,8 @@ struct Mechanism {
     bool (*read)(Step *s, int layer, const float *x, float *out);
     /* What a sequence keeps for this layer; `out` is zeroed before. */
     void (*state)(const LayerSpec *spec, KvFormat kv, LayerShape *out);
+    /* A second kind of keys that it keeps, as layer n_layers + its own of the state (step_store_second); NULL: none. */
+    void (*second_state)(const LayerSpec *spec, LayerShape *out);
     /* What kind of layer this is, for reports: "full", "sliding". */
     const char *(*kind)(const LayerSpec *spec);
 

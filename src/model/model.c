@@ -43,13 +43,16 @@ static bool set_context(Model *m, int wanted, Error *err) {
 
 static bool make_state_shape(Model *m, Error *err) {
     int n = m->blueprint.n_layers;
-    m->layer_shapes = mem_zeroed((size_t)n, sizeof *m->layer_shapes);
+    bool second = false;
+    m->layer_shapes = mem_zeroed(2 * (size_t)n, sizeof *m->layer_shapes);
     if (!m->layer_shapes) return error_memory(err, "the layers");
     for (int i = 0; i < n; i++) {
         const LayerSpec *spec = &m->blueprint.layers[i];
         if (spec->mixer && spec->mixer->state) spec->mixer->state(spec, m->numeric.kv, &m->layer_shapes[i]);
+        if (spec->mixer && spec->mixer->second_state) spec->mixer->second_state(spec, &m->layer_shapes[n + i]);
+        second = second || m->layer_shapes[n + i].kv.heads > 0;
     }
-    m->state_shape = (StateShape){n, m->layer_shapes};
+    m->state_shape = (StateShape){second ? 2 * n : n, m->layer_shapes};
     return true;
 }
 

@@ -84,6 +84,8 @@ ExpertsSpec standard_experts(ExpertNames names, int width, Activation act);
 MlpSpec standard_shared_experts(const Config *c, const MlpSpec *mlp, int width, int n);
 /* Whether a layer has experts, as Qwen says it: every decoder_sparse_step-th has, unless mlp_only_layers names it. */
 bool standard_sparse_layer(const Config *c, int layer);
+/* The same where mlp_layer_types says it ("sparse", "dense"); `otherwise` where the list is absent. */
+bool standard_has_experts(const Config *c, int n_layers, int layer, bool otherwise);
 /* Makes the layer's feed-forward these experts. */
 void standard_use_experts(LayerSpec *layer, const ExpertsSpec *e);
 
@@ -105,6 +107,9 @@ typedef struct MlaDefaults {
     float norm_eps; /* 0: 1e-6 */
 } MlaDefaults;
 MlaSpec standard_mla(const Config *c, const MlaDefaults *d);
+/* The index of its sparse form: index_n_heads, index_head_dim, index_topk (at most `context`), in self_attn.indexer.
+ * Its rope is left for the family. */
+IndexSpec standard_index(const Config *c, int n_heads, int context);
 
 /* The last `shared` layers read what the last layer of their own kind (rope and window) before them stores; a mistake
  * where there is none, or where it has other widths. */

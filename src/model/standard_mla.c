@@ -52,3 +52,16 @@ MlaSpec standard_mla(const Config *c, const MlaDefaults *d) {
     m.o = (LinearSpec){.name = "model.layers.*.self_attn.o_proj", .bias = bias};
     return m;
 }
+
+IndexSpec standard_index(const Config *c, int n_heads, int context) {
+    int n_chosen = config_size_or(c, "index_topk", 2048);
+    IndexSpec i = {.n_heads = config_size_or(c, "index_n_heads", n_heads),
+                   .head_dim = config_size_or(c, "index_head_dim", 128),
+                   .n_chosen = n_chosen < context ? n_chosen : context,
+                   .q = {.name = "model.layers.*.self_attn.indexer.wq_b"},
+                   .k = {.name = "model.layers.*.self_attn.indexer.wk"},
+                   .weights = {.name = "model.layers.*.self_attn.indexer.weights_proj"},
+                   .k_norm = standard_layer_norm("model.layers.*.self_attn.indexer.k_norm.weight",
+                                                 "model.layers.*.self_attn.indexer.k_norm.bias", 1e-6f)};
+    return i;
+}

@@ -66,6 +66,15 @@ bool standard_sparse_layer(const Config *c, int layer) {
     return (layer + 1) % step == 0;
 }
 
+bool standard_has_experts(const Config *c, int n_layers, int layer, bool otherwise) {
+    const JsonValue *types = config_array(c, "mlp_layer_types", n_layers);
+    const JsonValue *type = types ? json_item(types, (uint32_t)layer) : NULL;
+    if (!type) return otherwise;
+    if (!json_equals(type, "sparse") && !json_equals(type, "dense"))
+        config_fail(c, "\"mlp_layer_types\" item %d is neither \"sparse\" nor \"dense\"", layer);
+    return json_equals(type, "sparse");
+}
+
 void standard_use_experts(LayerSpec *layer, const ExpertsSpec *e) {
     layer->ffn = &ffn_experts;
     layer->experts = *e;

@@ -68,8 +68,8 @@ float *step_keep(Step *s, int cols) {
 typedef struct WriteJob {
     const Step *step;
     const float *k, *v;
-    int layer, k_width, v_width;
-    bool *bad; /* [rows] */
+    int store, k_width, v_width; /* store: layer of the state */
+    bool *bad;                   /* [rows] */
 } WriteJob;
 
 static void write_task(void *context, int task, int thread) {
@@ -77,17 +77,27 @@ static void write_task(void *context, int task, int thread) {
     const Step *s = job->step;
     (void)thread;
     for (int r = task * WRITE_ROWS; r < (task + 1) * WRITE_ROWS && r < s->n; r++)
-        job->bad[r] = !kv_write(state_layer(s->rows[r].state, job->layer), s->rows[r].position,
+        job->bad[r] = !kv_write(state_layer(s->rows[r].state, job->store), s->rows[r].position,
                                 job->k + (size_t)r * (size_t)job->k_width, job->v + (size_t)r * (size_t)job->v_width);
 }
 
 /* Positions are distinct, so rows can be written in any order. */
-bool step_store(Step *s, int layer, const float *k, int k_width, const float *v, int v_width) {
-    bool *bad = arena_array(s->arena, (size_t)s->n, sizeof *bad);
-    WriteJob job = {s, k, v, layer, k_width, v_width, bad};
-    if (!bad) return false;
-    pool_run(s->pool, write_task, &job, (s->n + WRITE_ROWS - 1) / WRITE_ROWS);
+static bool write_rows(WriteJob *job, Step *s, int layer) {
+    job->step = s;
+    job->bad = arena_array(s->arena, (size_t)s->n, sizeof *job->bad);
+    if (!job->bad) return false;
+    pool_run(s->pool, write_task, job, (s->n + WRITE_ROWS - 1) / WRITE_ROWS);
     for (int r = 0; r < s->n; r++)
-        if (bad[r]) step_fail(s, r, layer, "kv_write");
+        if (job->bad[r]) step_fail(s, r, layer, "kv_write");
     return true;
+}
+
+bool step_store(Step *s, int layer, const float *k, int k_width, const float *v, int v_width) {
+    WriteJob job = {.k = k, .v = v, .store = layer, .k_width = k_width, .v_width = v_width};
+    return write_rows(&job, s, layer);
+}
+
+bool step_store_second(Step *s, int layer, const float *k, int width) {
+    WriteJob job = {.k = k, .v = k, .store = s->blueprint->n_layers + layer, .k_width = width};
+    return write_rows(&job, s, layer);
 }

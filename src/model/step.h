@@ -35,6 +35,8 @@ typedef struct Step {
     StepBuffer kept[STEP_BUFFERS]; /* row by row values that outlive a layer, hidden among them */
     int n_kept;
     float *lent_k, *lent_v; /* keys and values of all rows as the last layer that lends them projected them */
+    float *chosen; /* [n][n_chosen] ints: positions that the last indexer chose; NULL where the blueprint has none */
+    int n_chosen;
     ModelTap *tap;
     void *tap_context;
 } Step;
@@ -62,6 +64,9 @@ bool step_linear(Step *s, const LinearJob *jobs, int n_jobs, const float *x, int
 /* Writes keys k [n][k_width] and values v [n][v_width] of all rows where the states keep them for this layer; rows with
  * a value that is not finite fail. False: out of memory. */
 bool step_store(Step *s, int layer, const float *k, int k_width, const float *v, int v_width);
+
+/* The same for the second kind of keys k [n][width] of this layer. */
+bool step_store_second(Step *s, int layer, const float *k, int width);
 
 /* Shows values [n][cols] to the tap, if there is one. */
 void step_tap(const Step *s, int layer, const char *operation, const float *values, int cols);

@@ -21,12 +21,9 @@ static LayerKind kind_by_pattern(const Config *c, int layer, int window) {
 
 /* transformers reads mlp_layer_types, mlx-lm is_moe_layer. */
 static bool has_experts(const Config *c, int n_layers, int layer) {
-    const JsonValue *types = config_array(c, "mlp_layer_types", n_layers);
     const JsonValue *flags = config_array(c, "is_moe_layer", n_layers);
     bool flag = false;
-    if (types && json_equals(json_item(types, (uint32_t)layer), "dense")) return false;
-    if (types && json_equals(json_item(types, (uint32_t)layer), "sparse")) return true;
-    if (types) config_fail(c, "\"mlp_layer_types\" item %d is neither dense nor sparse", layer);
+    if (config_has(c, "mlp_layer_types")) return standard_has_experts(c, n_layers, layer, false);
     if (!flags) return layer >= config_count_or(c, "first_k_dense_replace", 1);
     if (!json_bool(json_item(flags, (uint32_t)layer), &flag))
         config_fail(c, "\"is_moe_layer\" item %d is neither true nor false", layer);

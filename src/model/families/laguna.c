@@ -61,15 +61,6 @@ static AttentionSpec read_attention(const Config *c, const StandardDefaults *d, 
     return a;
 }
 
-static bool has_experts(const Config *c, int n_layers, int layer) {
-    const JsonValue *types = config_array(c, "mlp_layer_types", n_layers);
-    if (!types) return layer > 0;
-    bool sparse = json_equals(json_item(types, (uint32_t)layer), "sparse");
-    if (!sparse && !json_equals(json_item(types, (uint32_t)layer), "dense"))
-        config_fail(c, "\"mlp_layer_types\" item %d is neither dense nor sparse", layer);
-    return sparse;
-}
-
 /* A kind of layer that the model does not have needs no settings: its rope is the other's. */
 static bool read_ropes(const Config *c, Blueprint *b, int head_dim) {
     bool full = false, sliding = false;
@@ -94,7 +85,7 @@ static bool laguna_blueprint(const Config *c, Blueprint *b) {
             a->n_heads = config_size_at(c, "num_attention_heads_per_layer", n_layers, i);
         standard_set_window(c, b, i, standard_layer_kind(c, n_layers, i, LAYER_FULL), window);
         a->rope = a->window ? 1 : 0;
-        if (has_experts(c, n_layers, i)) standard_use_experts(&b->layers[i], &e);
+        if (standard_has_experts(c, n_layers, i, i > 0)) standard_use_experts(&b->layers[i], &e);
     }
     return read_ropes(c, b, attention.head_dim) && config_ok(c);
 }

@@ -16,14 +16,6 @@ static const char *const irrelevant_keys[] = {"output_router_logits",
 
 static const char *const skipped_tensors[] = {"*mtp*", NULL};
 
-static bool is_dense(const Config *c, int n_layers, int layer) {
-    const JsonValue *types = config_array(c, "mlp_layer_types", n_layers);
-    const JsonValue *type = types ? json_item(types, (uint32_t)layer) : NULL;
-    if (!type || json_equals(type, "sparse")) return false;
-    return json_equals(type, "dense") ||
-           config_fail(c, "\"mlp_layer_types\" item %d is neither \"sparse\" nor \"dense\"", layer);
-}
-
 static ExpertsSpec read_experts(const Config *c, Activation act) {
     ExpertsSpec e = standard_experts(EXPERTS_IN_MLP, config_size_or(c, "moe_intermediate_size", 896), act);
     const char *count = config_has(c, "num_experts") ? "num_experts" : "num_local_experts";
@@ -54,7 +46,7 @@ static bool mellum_blueprint(const Config *c, Blueprint *b) {
         LayerKind kind = standard_layer_kind(c, n_layers, i, LAYER_FULL);
         b->layers[i] = standard_layer(&attention, &mlp, b->final_norm.eps);
         b->layers[i].attention.rope = kind == LAYER_SLIDING;
-        if (!is_dense(c, n_layers, i)) b->layers[i].ffn = &ffn_experts;
+        if (standard_has_experts(c, n_layers, i, true)) b->layers[i].ffn = &ffn_experts;
         b->layers[i].experts = experts;
         if (!standard_set_window(c, b, i, kind, window)) return false;
     }

@@ -29,10 +29,9 @@ static bool is_sliding(const Config *c, int n_layers, int layer) {
 }
 
 static bool has_experts(const Config *c, int n_layers, int layer) {
-    const JsonValue *types = config_array(c, "mlp_layer_types", n_layers);
-    if (types) return json_equals(json_item(types, (uint32_t)layer), "sparse");
-    if (config_has(c, "moe_layer_freq")) return config_number_at(c, "moe_layer_freq", n_layers, layer) == 1;
-    return layer > 0;
+    bool listed = config_has(c, "moe_layer_freq") && !config_has(c, "mlp_layer_types");
+    if (listed) return config_number_at(c, "moe_layer_freq", n_layers, layer) == 1;
+    return standard_has_experts(c, n_layers, layer, layer > 0);
 }
 
 static int read_window(const Config *c, int n_layers) {

@@ -6,6 +6,7 @@
  * As the attention sees it: one key-value head, keys [latent, rotated part], values the latent. */
 #include "math/rope.h"
 #include "model/mechanism.h"
+#include "model/mixers/indexer.h"
 #include "model/mixers/position_scale.h"
 
 #include <string.h>
@@ -30,7 +31,8 @@ static bool mla_bind(Binder *b, const LayerSpec *spec, int layer, LayerWeights *
     if (m->q_rank && !(bind_linear(b, &m->q_a, layer, m->q_rank, hidden, &w->q_a) &&
                        bind_norm(b, &m->q_norm, layer, m->q_rank, &w->q_norm)))
         return false;
-    return bind_linear(b, &m->q, layer, queries, m->q_rank ? m->q_rank : hidden, &w->q) &&
+    return indexer_bind(b, m, layer, &w->index) &&
+           bind_linear(b, &m->q, layer, queries, m->q_rank ? m->q_rank : hidden, &w->q) &&
            bind_linear(b, &m->kv_a, layer, m->kv_rank, hidden, &w->kv_a) &&
            bind_linear(b, &m->k_rope, layer, m->rope_dim, hidden, &w->k_rope) &&
            bind_norm(b, &m->kv_norm, layer, m->kv_rank, &w->kv_norm) &&
@@ -69,7 +71,7 @@ static bool mla_store(Step *s, int layer, const float *x) {
     copy_columns(latent, m->kv_rank, 0, keys, key_dim(m), 0, m->kv_rank, s->n);
     copy_columns(rope, m->rope_dim, 0, keys, key_dim(m), m->kv_rank, m->rope_dim, s->n);
     step_tap(s, layer, "latent keys", keys, key_dim(m));
-    return step_store(s, layer, keys, key_dim(m), latent, m->kv_rank);
+    return indexer_store(s, layer, x) && step_store(s, layer, keys, key_dim(m), latent, m->kv_rank);
 }
 
 /* ---- queries ---- */
@@ -96,7 +98,7 @@ static bool heads_apply(Step *s, int layer, const Linear **w, int heads, const f
     return true;
 }
 
-/* q [rows][heads * (nope + rope)], from the input or through the query's own latent. */
+/* q [rows][heads * (nope + rope)], from the input or through the query's own latent, which an index may ask as well. */
 static bool project_queries(Step *s, int layer, const float *x, float *q) {
     const MlaSpec *m = &s->blueprint->layers[layer].mla;
     const MlaWeights *w = &s->weights->layers[layer].mla;
@@ -107,7 +109,7 @@ static bool project_queries(Step *s, int layer, const float *x, float *q) {
     if (!latent || !step_linear(s, &down, 1, x, s->blueprint->hidden, layer, "q_a_proj")) return false;
     step_norm(s, &m->q_norm, &w->q_norm, latent, latent, s->n, m->q_rank);
     if (m->q_scale != 0) ops_scale(s->pool, latent, m->q_scale, latent, s->n, m->q_rank);
-    return step_linear(s, &whole, 1, latent, m->q_rank, layer, "q_b_proj");
+    return step_linear(s, &whole, 1, latent, m->q_rank, layer, "q_b_proj") && indexer_choose(s, layer, x, latent);
 }
 
 /* Queries as the cache's keys are: per head [latent, rotated part]. */
@@ -144,6 +146,7 @@ static bool attend_latents(Step *s, int layer, const MlaSpec *m, const float *q,
                               .position = s->rows[r].position,
                               .q = q + (size_t)r * (size_t)m->n_heads * (size_t)key_dim(m),
                               .out = out + (size_t)r * (size_t)m->n_heads * (size_t)m->kv_rank};
+    if (m->index.n_chosen && !indexer_apply(s, layer, rows)) return false;
     return attend(&args, rows, s->n, s->pool, s->arena);
 }
 
@@ -178,9 +181,13 @@ static void mla_state(const LayerSpec *spec, KvFormat kv, LayerShape *out) {
     *out = (LayerShape){.kv = {kv, 1, key_dim(&spec->mla), spec->mla.kv_rank}};
 }
 
+static void mla_second_state(const LayerSpec *spec, LayerShape *out) {
+    const IndexSpec *i = &spec->mla.index;
+    if (i->n_chosen && !i->shared) *out = (LayerShape){.kv = {KV_F32, 1, i->head_dim, 0}, .exact = true};
+}
+
 static const char *mla_kind(const LayerSpec *spec) {
-    (void)spec;
-    return "latent";
+    return spec->mla.index.n_chosen ? "sparse latent" : "latent";
 }
 
 static void mla_describe(const LayerSpec *spec, Buffer *out) {
@@ -188,6 +195,10 @@ static void mla_describe(const LayerSpec *spec, Buffer *out) {
     buffer_printf(out, "latent attention: %d heads of %d + %d dims, latent %d", m->n_heads, m->nope_dim, m->rope_dim,
                   m->kv_rank);
     if (m->q_rank) buffer_printf(out, ", query latent %d", m->q_rank);
+    if (m->index.shared) buffer_text(out, ", of positions that the last index chose");
+    if (m->index.n_chosen && !m->index.shared)
+        buffer_printf(out, ", of %d positions that an index of %d heads of %d chooses", m->index.n_chosen,
+                      m->index.n_heads, m->index.head_dim);
 }
 
 const Mechanism mixer_mla = {.name = "latent attention",
@@ -196,5 +207,6 @@ const Mechanism mixer_mla = {.name = "latent attention",
                              .store = mla_store,
                              .read = mla_read,
                              .state = mla_state,
+                             .second_state = mla_second_state,
                              .kind = mla_kind,
                              .describe = mla_describe};

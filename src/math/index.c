@@ -1,0 +1,110 @@
+/* Scores page by page, then the n best. Which rows share a thread changes nothing: a row is a task. A score
+ * that is no number counts as the worst, so that every machine chooses alike. */
+#include "math/index.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { QUERIES = 16 /* whose scores of a page are held at a time */ };
+
+typedef struct IndexContext {
+    const IndexArgs *args;
+    const IndexRow *rows;
+    uint64_t *ranks; /* [threads][stride] */
+    size_t stride;
+} IndexContext;
+
+static int pages_of(int position) {
+    return position / KV_PAGE + 1;
+}
+
+/* Scores of one page, summed over the heads in ascending order. */
+static void score_page(const IndexArgs *args, const IndexRow *row, int page, float *sums) {
+    float scores[QUERIES][KV_PAGE], *out[QUERIES];
+    const float *q[QUERIES];
+    memset(sums, 0, KV_PAGE * sizeof *sums);
+    for (int first = 0; first < args->n_heads; first += QUERIES) {
+        int n = args->n_heads - first < QUERIES ? args->n_heads - first : QUERIES;
+        for (int i = 0; i < n; i++) {
+            q[i] = row->q + (size_t)(first + i) * (size_t)row->view->shape.k_dim;
+            out[i] = scores[i];
+        }
+        kv_page_scores(row->view, page, 0, q, n, args->scale, out);
+        for (int i = 0; i < n; i++)
+            for (int p = 0; p < KV_PAGE; p++)
+                sums[p] += row->weights[first + i] * (scores[i][p] > 0 ? scores[i][p] : 0);
+    }
+}
+
+/* Orders as the score does, then the lower position first; no two are equal. */
+static uint64_t rank_of(float score, int position) {
+    uint32_t bits;
+    if (isnan(score)) score = -INFINITY;
+    memcpy(&bits, &score, sizeof bits);
+    uint32_t ordered = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+    return (uint64_t)ordered << 32 | (uint32_t)(INT32_MAX - position);
+}
+
+static void swap(uint64_t *a, uint64_t *b) {
+    uint64_t t = *a;
+    *a = *b;
+    *b = t;
+}
+
+static uint64_t middle_of(uint64_t a, uint64_t b, uint64_t c) {
+    uint64_t low = a < b ? a : b, high = a < b ? b : a;
+    return c < low ? low : c > high ? high : c;
+}
+
+/* The n-th largest (from 1) of `count` distinct values, which are reordered. */
+static uint64_t nth_largest(uint64_t *x, int count, int n) {
+    int low = 0, high = count - 1, wanted = n - 1;
+    while (low < high) {
+        uint64_t pivot = middle_of(x[low], x[low + (high - low) / 2], x[high]);
+        int i = low, j = high;
+        while (i <= j) {
+            while (x[i] > pivot) i++;
+            while (x[j] < pivot) j--;
+            if (i <= j) swap(&x[i++], &x[j--]);
+        }
+        if (wanted <= j)
+            high = j;
+        else if (wanted >= i)
+            low = i;
+        else
+            break;
+    }
+    return x[wanted];
+}
+
+static void index_task(void *context, int task, int thread) {
+    const IndexContext *c = context;
+    const IndexRow *row = &c->rows[task];
+    int n = row->position + 1, at = 0;
+    if (n <= c->args->n_chosen) {
+        for (int p = 0; p < n; p++) row->chosen[p] = p;
+        return;
+    }
+    uint64_t *ranks = c->ranks + (size_t)thread * 2 * c->stride, *sorted = ranks + c->stride;
+    for (int page = 0; page < pages_of(row->position); page++) {
+        float sums[KV_PAGE];
+        score_page(c->args, row, page, sums);
+        for (int i = 0; i < KV_PAGE; i++) ranks[page * KV_PAGE + i] = rank_of(sums[i], page * KV_PAGE + i);
+    }
+    memcpy(sorted, ranks, (size_t)n * sizeof *ranks);
+    uint64_t least = nth_largest(sorted, n, c->args->n_chosen);
+    for (int p = 0; p < n; p++)
+        if (ranks[p] >= least) row->chosen[at++] = p;
+}
+
+bool index_choose(const IndexArgs *args, const IndexRow *rows, int n_rows, Pool *pool, Arena *arena) {
+    IndexContext c = {.args = args, .rows = rows};
+    for (int r = 0; r < n_rows; r++) {
+        size_t wanted = (size_t)pages_of(rows[r].position) * KV_PAGE;
+        if (rows[r].position >= args->n_chosen && wanted > c.stride) c.stride = wanted;
+    }
+    c.ranks = arena_array(arena, (size_t)pool_threads(pool) * 2, c.stride * sizeof *c.ranks);
+    if (!c.ranks) return false;
+    pool_run(pool, index_task, &c, n_rows);
+    return true;
+}

@@ -1,0 +1,27 @@
+/* Choosing which positions an attention sees, by an index of its own (DeepSeek-V3.2's lightning indexer,
+ * arXiv:2512.02556): each row has a few small queries, one key per position answers them all, and the positions with
+ * the best scores are seen. docs/arithmetic.md, "Sparse indexers". */
+#ifndef LOCKSTEP_MATH_INDEX_H
+#define LOCKSTEP_MATH_INDEX_H
+
+#include "math/attend.h"
+
+/* The score of position p is the sum over heads, in ascending order, of weights[h] * max(0, (q_h . k_p) * scale). */
+typedef struct IndexRow {
+    const KvView *view;   /* one kv head; its values are not looked at */
+    int position;         /* the row sees 0 .. position */
+    const float *q;       /* [n_heads][k_dim] */
+    const float *weights; /* [n_heads] */
+    int *chosen;          /* [min(position + 1, n_chosen)], written: ascending positions */
+} IndexRow;
+
+typedef struct IndexArgs {
+    int n_heads;
+    int n_chosen; /* positions that a row keeps; all while there are no more; of equal scores the lower position */
+    float scale;
+} IndexArgs;
+
+bool index_choose(const IndexArgs *args, const IndexRow *rows, int n_rows, Pool *pool,
+                  Arena *arena); /* false: out of memory */
+
+#endif
