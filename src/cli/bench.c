@@ -7,6 +7,7 @@
 #include "cli/setup.h"
 #include "math/kernels.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -41,10 +42,12 @@ static void print_json(const BenchOptions *o, const BenchResult *r, const Loaded
     for (int i = 0; i < o->n_batches; i++)
         buffer_printf(&out, "%s\"%d\":%.3f", i > 0 ? "," : "", o->batches[i], r->batch_tps[i]);
     buffer_printf(&out,
-                  "},\"prompt\":%d,\"decode\":%d,\"reps\":%d,\"step_bytes\":%zu,\"threads\":%d,\"isa\":\"%s\","
+                  "},\"prompt_experts\":%" PRIu64 ",\"prompt_expert_tiles\":%" PRIu64
+                  ",\"prompt\":%d,\"decode\":%d,\"reps\":%d,\"step_bytes\":%zu,\"threads\":%d,\"isa\":\"%s\","
                   "\"kv\":\"%s\",\"activations\":%d}\n",
-                  o->prompt, o->decode, o->reps, model_step_bytes(loaded->model), pool_threads(loaded->pool),
-                  kernels_name(), kv_format_name(numeric->kv), numeric->activation_bits);
+                  r->prompt_counts.experts, r->prompt_counts.expert_tiles, o->prompt, o->decode, o->reps,
+                  model_step_bytes(loaded->model), pool_threads(loaded->pool), kernels_name(),
+                  kv_format_name(numeric->kv), numeric->activation_bits);
     output_buffer(&out);
     buffer_clear(&out);
 }
@@ -52,6 +55,9 @@ static void print_json(const BenchOptions *o, const BenchResult *r, const Loaded
 static void print_table(const BenchOptions *o, const BenchResult *r) {
     Buffer out = {0};
     if (o->prompt > 0) buffer_printf(&out, "prefill of %-6d %10.1f tok/s\n", o->prompt, r->prefill_tps);
+    if (r->prompt_counts.experts > 0)
+        buffer_printf(&out, "  through %" PRIu64 " experts of all layers and chunks, %" PRIu64 " tiles unpacked\n",
+                      r->prompt_counts.experts, r->prompt_counts.expert_tiles);
     if (o->decode > 0)
         buffer_printf(&out, "decode of %-7d %10.1f tok/s  %.1f GB/s of weights; a plain read gets %.1f GB/s\n",
                       o->decode, r->decode_tps, r->decode_gbps, r->read_gbps);

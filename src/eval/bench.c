@@ -28,6 +28,7 @@ typedef struct Bench {
     uint64_t *sums;                                   /* one per thread, a cache line apart */
     double *prefill, *decode, *decode_shallow, *read; /* seconds, one per repetition */
     double *batch[BENCH_BATCHES];
+    ModelCounts prompt_counts;
     int done, n_measurements;
 } Bench;
 
@@ -81,9 +82,12 @@ static bool measure_prefill(Bench *b, double *seconds, Error *err) {
     int32_t next;
     State *state = state_new(model_state_shape(b->model), err);
     if (!state) return false;
+    ModelCounts before = model_counts(b->model);
     double started = clock_seconds();
     bool ok = prompt_run(b, state, 0, b->options->prompt, &next, err);
     *seconds = clock_seconds() - started;
+    ModelCounts after = model_counts(b->model);
+    b->prompt_counts = (ModelCounts){after.experts - before.experts, after.expert_tiles - before.expert_tiles};
     state_free(state);
     return ok;
 }
@@ -208,7 +212,7 @@ static bool bench_warm_up(Bench *b, Error *err) {
 static void bench_results(Bench *b, BenchResult *out) {
     const BenchOptions *o = b->options;
     double bytes = (double)model_step_bytes(b->model);
-    BenchResult r = {0};
+    BenchResult r = {.prompt_counts = b->prompt_counts};
     if (o->prompt > 0) r.prefill_tps = o->prompt / median(b->prefill, o->reps);
     if (o->decode > 0) {
         r.decode_tps = o->decode / median(b->decode, o->reps);

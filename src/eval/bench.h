@@ -28,6 +28,7 @@ typedef struct BenchResult {
     double decode_gbps;             /* bytes of weights read per step * steps per second, at depths up to BENCH_DEPTH */
     double read_gbps;               /* all threads of the pool summing a buffer of that many bytes */
     double batch_tps[BENCH_BATCHES]; /* tokens of all sequences together, per second */
+    ModelCounts prompt_counts;       /* of the prompt, the last time */
 } BenchResult;
 
 bool bench_run(Model *m, const BenchOptions *o, BenchResult *out, Error *err);

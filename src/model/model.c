@@ -21,6 +21,7 @@ struct Model {
     char **ignored; /* --ignore-config, for inspect */
     int n_ignored;
     size_t step_bytes;
+    ModelCounts counts;
     Pool *pool;
     Arena arena;
     ArenaMark empty;
@@ -66,11 +67,23 @@ static bool keep_ignored(Model *m, const ModelOptions *o, Error *err) {
     return true;
 }
 
-/* All linears are read by a step; the embedding only when it is the head as well. */
-static size_t count_step_bytes(const Weights *w) {
+/* Of the experts of a layer, those that a row does not choose; all have the same size. */
+static size_t count_idle_bytes(const Blueprint *b, const Weights *w, int layer) {
+    const RouterRule *rule = &b->layers[layer].experts.rule;
+    const Linear *const *const parts[] = {w->layers[layer].experts.gate, w->layers[layer].experts.up,
+                                          w->layers[layer].experts.down};
+    size_t bytes = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i]) bytes += linear_bytes(parts[i][0]) * (size_t)(rule->n_experts - rule->n_chosen);
+    return bytes;
+}
+
+/* All other linears are read by a step; the embedding only when it is the head as well. */
+static size_t count_step_bytes(const Blueprint *b, const Weights *w) {
     size_t bytes = 0;
     for (int i = 0; i < w->n_linears; i++)
         if (w->linears[i] != w->embedding || w->embedding == w->head) bytes += linear_bytes(w->linears[i]);
+    for (int i = 0; i < b->n_layers; i++) bytes -= count_idle_bytes(b, w, i);
     return bytes;
 }
 
@@ -98,7 +111,7 @@ Model *model_load(const Checkpoint *checkpoint, const ModelOptions *o, Pool *poo
         model_free(m);
         return NULL;
     }
-    m->step_bytes = count_step_bytes(&m->weights);
+    m->step_bytes = count_step_bytes(&m->blueprint, &m->weights);
     return m;
 }
 
@@ -143,6 +156,10 @@ const NumericSettings *model_numeric(const Model *m) {
 
 size_t model_step_bytes(const Model *m) {
     return m->step_bytes;
+}
+
+ModelCounts model_counts(const Model *m) {
+    return m->counts;
 }
 
 const char *model_family(const Model *m) {
@@ -254,6 +271,8 @@ bool model_step(Model *m, const Row *rows, int n_rows, const float **logits, Row
         return error_memory(err, "a step");
     }
     *logits = result;
+    m->counts.experts += step.counts.experts;
+    m->counts.expert_tiles += step.counts.expert_tiles;
     advance_states(rows, n_rows, faults);
     return true;
 }

@@ -21,6 +21,12 @@ typedef struct ModelOptions {
 
 typedef struct Model Model;
 
+/* What the steps of a model have done so far. An expert that any rows of a step chose counts once for that layer and
+ * step, and its tiles (of 16 outputs) are unpacked once, however many rows go through it. */
+typedef struct ModelCounts {
+    uint64_t experts, expert_tiles;
+} ModelCounts;
+
 /* Reads the config, checks every key, tensor name and shape, then lays out the weights. The checkpoint must outlive the
  * model (float weights stay mapped). The pool is used for loading and for every step; it must outlive the model. */
 Model *model_load(const Checkpoint *checkpoint, const ModelOptions *options, Pool *pool, Error *err);
@@ -35,7 +41,9 @@ int model_side(const Model *m, int n_tokens); /* the side of a prefix of n_token
 int model_boundary(const Model *m);           /* the longest prefix on side 0; INT_MAX when there is one side only */
 const StateShape *model_state_shape(const Model *m);
 const NumericSettings *model_numeric(const Model *m);
-size_t model_step_bytes(const Model *m); /* bytes of all weights one decode step reads, scales included, KV not */
+/* Bytes of the weights that one decode step reads: scales included, KV not, and of experts those that are chosen. */
+size_t model_step_bytes(const Model *m);
+ModelCounts model_counts(const Model *m);
 const char *model_family(const Model *m);
 
 /* Runs one step. Appends keys and values of all rows to their states (which are grown as needed) and sets their

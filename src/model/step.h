@@ -37,6 +37,7 @@ typedef struct Step {
     float *lent_k, *lent_v; /* keys and values of all rows as the last layer that lends them projected them */
     float *chosen; /* [n][n_chosen] ints: positions that the last indexer chose; NULL where the blueprint has none */
     int n_chosen;
+    ModelCounts counts;
     ModelTap *tap;
     void *tap_context;
 } Step;

@@ -56,6 +56,7 @@ static bool hunyuan_blueprint(const Config *c, Blueprint *b) {
     static const StandardDefaults defaults = {.tie = TIE_YES};
     if (!standard_blueprint(c, &defaults, b)) return false;
     const MlpSpec mlp = b->layers[0].mlp;
+    if (b->tie == TIE_NO) b->tie = TIE_UNSAID; /* mlx-lm ties whatever the config says */
     int share = config_bool_or(c, "use_cla", false) ? config_size(c, "cla_share_factor") : 1;
     int n_experts = config_size(c, "num_experts");
     for (int i = 0; i < b->n_layers; i++) {

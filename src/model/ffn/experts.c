@@ -104,6 +104,12 @@ static bool route(Step *s, const ExpertsSpec *e, const float *logits, const floa
 
 /* ---- through the experts ---- */
 
+/* Every job is one matrix of one expert, for all rows that chose it. */
+static bool apply_experts(Step *s, const LinearJob *jobs, int n_jobs) {
+    for (int i = 0; i < n_jobs; i++) s->counts.expert_tiles += (uint64_t)linear_tiles(jobs[i].w);
+    return linear_apply(jobs, n_jobs, s->pool, s->arena);
+}
+
 /* Fails the rows of pairs [first, first + n) whose inputs are not finite. */
 static void fail_bad_pairs(Step *s, int layer, const Activations *a, const int *rows, int n, const char *operation) {
     if (activations_first_bad(a) < 0) return;
@@ -143,7 +149,7 @@ static bool experts_in(Step *s, int layer, const Routes *t, const float *x, floa
         if (gate) jobs[n_jobs++] = (LinearJob){w->gate[t->used[i]], in, gate + at};
         jobs[n_jobs++] = (LinearJob){w->up[t->used[i]], in, up + at};
     }
-    if (!linear_apply(jobs, n_jobs, s->pool, s->arena)) return false;
+    if (!apply_experts(s, jobs, n_jobs)) return false;
     for (int i = 0, j = gate ? 1 : 0; i < t->n_used; i++, j += gate ? 2 : 1)
         fail_bad_pairs(s, layer, jobs[j].x, t->rows + t->first[i], t->first[i + 1] - t->first[i], "experts");
     return true;
@@ -163,7 +169,7 @@ static bool experts_out(Step *s, int layer, const Routes *t, const float *up, fl
         if (!in) return false;
         jobs[i] = (LinearJob){down[t->used[i]], in, out + at * hidden};
     }
-    if (!linear_apply(jobs, t->n_used, s->pool, s->arena)) return false;
+    if (!apply_experts(s, jobs, t->n_used)) return false;
     for (int i = 0; i < t->n_used; i++)
         fail_bad_pairs(s, layer, jobs[i].x, t->rows + t->first[i], t->first[i + 1] - t->first[i], "experts down");
     return true;
@@ -208,6 +214,7 @@ bool experts_routed(Step *s, int layer, const float *router_x, const float *x, f
     if (e->router_softcap != 0) ops_softcap(s->pool, logits, e->router_softcap, logits, s->n, e->rule.n_experts);
     step_tap(s, layer, "router", logits, e->rule.n_experts);
     if (!route(s, e, logits, w->correction, &t)) return false;
+    s->counts.experts += (uint64_t)t.n_used;
     for (int i = 0; i < t.n_pairs && w->expert_scale; i++) t.weights[i] *= w->expert_scale[t.ids[i]];
     float *up = step_floats(s, t.n_pairs, e->expert.width), *pairs = step_floats(s, t.n_pairs, s->blueprint->hidden);
     float *gate = w->gate ? step_floats(s, t.n_pairs, e->expert.width) : NULL;

@@ -99,10 +99,38 @@ static void softplus_scores_have_square_roots(void **state) {
     expect(&c, 2, (int[]){1, 0}, (double[]){1.458399, 0.832555}, 1e-6);
 }
 
+/* Both sigmoids are 1 in float32: the choice is by logit all the same. */
+static void sigmoids_may_follow_the_choice(void **state) {
+    const float logits[3] = {20, 0, 30};
+    RouterRule rule = {.score = ROUTER_SIGMOID_CHOSEN, .n_experts = 3, .n_chosen = 1};
+    (void)state;
+    Choice c = choose(&rule, logits, NULL);
+    expect(&c, 1, (int[]){2}, (double[]){1}, 1e-6);
+    rule.score = ROUTER_SIGMOID;
+    c = choose(&rule, logits, NULL);
+    expect(&c, 1, (int[]){0}, (double[]){1}, 1e-6);
+    rule = (RouterRule){.score = ROUTER_SIGMOID_CHOSEN, .n_experts = 3, .n_chosen = 3};
+    c = choose(&rule, logits, NULL);
+    expect(&c, 3, (int[]){2, 0, 1}, (double[]){1, 1, 0.5}, 1e-6);
+}
+
+/* The correction may choose experts whose scores sum to almost nothing: ERNIE divides by no less than a minimum. */
+static void a_sum_may_have_a_minimum(void **state) {
+    const float logits[2] = {0, 30}, correction[2] = {2, 0}; /* softmax 9.4e-14, 1 */
+    RouterRule rule = {.score = ROUTER_SOFTMAX, .n_experts = 2, .n_chosen = 1, .renormalise = true};
+    (void)state;
+    Choice c = choose(&rule, logits, correction);
+    expect(&c, 1, (int[]){0}, (double[]){1}, 1e-6);
+    rule.renormalise_min = 1e-12f;
+    c = choose(&rule, logits, correction);
+    expect(&c, 1, (int[]){0}, (double[]){0.0935762}, 1e-5);
+}
+
 /* Nothing here may loop or read outside, whatever the logits are. */
 static void any_logits_give_distinct_experts(void **state) {
     const float logits[4] = {NAN, -INFINITY, NAN, INFINITY};
-    static const RouterScore scores[] = {ROUTER_SOFTMAX, ROUTER_SIGMOID, ROUTER_SOFTMAX_CHOSEN, ROUTER_SPARSE_MIXER};
+    static const RouterScore scores[] = {ROUTER_SOFTMAX, ROUTER_SIGMOID, ROUTER_SOFTMAX_CHOSEN, ROUTER_SIGMOID_CHOSEN,
+                                         ROUTER_SPARSE_MIXER};
     (void)state;
     for (size_t i = 0; i < sizeof scores / sizeof *scores; i++) {
         RouterRule rule = {.score = scores[i], .n_experts = 4, .n_chosen = 4};
@@ -126,6 +154,8 @@ int main(void) {
         cmocka_unit_test(rejected_groups_are_at_zero_or_at_minus_infinity),
         cmocka_unit_test(the_sparse_mixer_looks_at_what_is_near_the_best),
         cmocka_unit_test(softplus_scores_have_square_roots),
+        cmocka_unit_test(sigmoids_may_follow_the_choice),
+        cmocka_unit_test(a_sum_may_have_a_minimum),
         cmocka_unit_test(any_logits_give_distinct_experts),
     };
     return cmocka_run_group_tests(tests, setup, NULL);

@@ -41,7 +41,9 @@ static const ConfigLists plain = {.family = "llama"};
 static void values_are_read_and_fallbacks_taken(void **state) {
     Fixture f;
     (void)state;
-    open_text(&f, "{\"n\": 7, \"f\": 8.0, \"x\": 0.5, \"b\": true, \"s\": \"silu\", \"none\": null, \"list\": [1, 2]}");
+    open_text(&f, "{\"n\": 7, \"f\": 8.0, \"x\": 0.5, \"b\": true, \"s\": \"silu\", \"none\": null, \"list\": [1, 2], "
+                  "\"zero\": 0,"
+                  " \"holes\": [1, null]}");
     assert_int_equal(config_size(&f.c, "n"), 7);
     assert_int_equal(config_size(&f.c, "f"), 8); /* savers write 8.0 for whole numbers */
     assert_true(config_number(&f.c, "x") == 0.5);
@@ -49,6 +51,12 @@ static void values_are_read_and_fallbacks_taken(void **state) {
     assert_string_equal(config_string_or(&f.c, "s", "gelu"), "silu");
     assert_int_equal(config_size_or(&f.c, "none", 3), 3);
     assert_int_equal(config_size_or(&f.c, "absent", 4), 4);
+    assert_int_equal(config_count_or(&f.c, "zero", 3), 0);
+    assert_int_equal(config_count_or(&f.c, "absent", 3), 3);
+    assert_int_equal(config_size_each(&f.c, "n", 5, 3), 7); /* a number is for all */
+    assert_int_equal(config_size_each(&f.c, "list", 1, 3), 2);
+    assert_int_equal(config_size_each(&f.c, "list", 2, 3), 3);
+    assert_true(config_number_each(&f.c, "holes", 1, 0.25) == 0.25 && config_number_each(&f.c, "absent", 0, 4) == 4);
     assert_false(config_has(&f.c, "none"));
     assert_int_equal(config_array(&f.c, "list", 2)->length, 2);
     assert_null(config_string_or(&f.c, "absent", NULL));
@@ -127,6 +135,26 @@ static void wrong_values_are_shown_with_what_was_expected(void **state) {
     }
 }
 
+static void assert_item_refused(const char *text, const char *says) {
+    Fixture f;
+    open_text(&f, text);
+    config_size_each(&f.c, "n", 0, 1);
+    assert_finishes(&f, &plain, says);
+    close_text(&f);
+}
+
+static void wrong_counts_and_items_are_mistakes(void **state) {
+    Fixture f;
+    (void)state;
+    open_text(&f, "{\"n\": -1}");
+    assert_int_equal(config_count_or(&f.c, "n", 3), 1);
+    assert_finishes(&f, &plain, "\"n\" is -1, expected a whole number from 0");
+    close_text(&f);
+    assert_item_refused("{\"n\": [\"a\"]}", "\"n\" is [\"a\"], expected a number or a list of them");
+    assert_item_refused("{\"n\": [0.5]}", "\"n\" has 0.5, expected whole numbers");
+    assert_item_refused("{\"n\": [-2]}", "\"n\" has -2, expected whole numbers");
+}
+
 static void the_first_mistake_sticks(void **state) {
     Fixture f;
     (void)state;
@@ -160,6 +188,7 @@ int main(void) {
         cmocka_unit_test(a_family_lists_what_does_not_matter),
         cmocka_unit_test(a_section_accounts_for_its_own_keys),
         cmocka_unit_test(wrong_values_are_shown_with_what_was_expected),
+        cmocka_unit_test(wrong_counts_and_items_are_mistakes),
         cmocka_unit_test(the_first_mistake_sticks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
