@@ -35,6 +35,13 @@ typedef struct MlaWeights {
     IndexWeights index;
 } MlaWeights;
 
+typedef struct SsmWeights {
+    const Linear *z, *x, *b, *c, *dt, *o;
+    Conv x_conv, b_conv, c_conv;
+    const float *a_log, *dt_bias, *d;
+    Norm norm;
+} SsmWeights;
+
 typedef struct ShortConvWeights {
     const Linear *b, *c, *x, *o;
     Conv conv;
@@ -69,6 +76,7 @@ typedef struct LayerWeights {
     MlaWeights mla;
     DeltaWeights delta;
     ShortConvWeights short_conv;
+    SsmWeights ssm;
     MlpWeights mlp;
     ExpertsWeights experts;
     const Linear *per_layer_gate, *per_layer_out;

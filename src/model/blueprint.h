@@ -174,6 +174,18 @@ typedef struct MlaSpec {
     IndexSpec index; /* q_rank is not 0 then */
 } MlaSpec;
 
+/* Mamba-2 (arXiv:2405.21060): a matrix state per head that decays by one factor per token and head. Queries and keys (C
+ * and B) are shared by the heads of a group. */
+typedef struct SsmSpec {
+    int heads, head_dim, state, groups, kernel;
+    LinearSpec z, x, b, c, dt,
+        o; /* [heads * head_dim, hidden] twice, [groups * state, hidden] twice, [heads, hidden] */
+    ConvSpec x_conv, b_conv, c_conv; /* then silu */
+    const char *a_log, *dt_bias, *d; /* tensors [heads] */
+    float dt_min, dt_max;            /* of softplus(dt + dt_bias) */
+    NormSpec norm;                   /* of out * silu(z), group by group; NORM_NONE: none */
+} SsmSpec;
+
 /* A gated short convolution (LFM2): out(c * conv(b * x)). */
 typedef struct ShortConvSpec {
     int kernel;
@@ -282,6 +294,7 @@ typedef struct LayerSpec {
     MlaSpec mla;              /* of mixer_mla */
     DeltaSpec delta;          /* of mixer_delta */
     ShortConvSpec short_conv; /* of mixer_short_conv */
+    SsmSpec ssm;              /* of mixer_mamba2 */
     LinearSpec mixer_matrix;  /* of mixer_matrix: [hidden, hidden] */
     const Mechanism *ffn;     /* NULL: none */
     MlpSpec mlp;              /* of ffn_mlp */

@@ -117,6 +117,13 @@ bool standard_share_keys(const Config *c, Blueprint *b, int shared);
 /* Per-layer inputs as Gemma names them; width 0 where the config says so. */
 PerLayerSpec standard_per_layer(const Config *c, const Blueprint *b, int width_default, int vocab_default);
 
+/* The tensors of a Mamba-2 mixer: in_proj holds z, x, B, C and dt one after the other, conv1d x, B and C. */
+typedef struct SsmNames {
+    const char *in, *conv, *conv_bias, *out, *a_log, *dt_bias, *d, *norm;
+} SsmNames;
+/* Fills what follows from m's sizes. */
+void standard_ssm(SsmSpec *m, const SsmNames *names, bool proj_bias, bool conv_bias, float eps);
+
 typedef enum LayerKind { LAYER_FULL, LAYER_SLIDING, LAYER_CHUNKED, LAYER_LINEAR } LayerKind;
 /* Item `layer` of layer_types; `fallback` where the list is absent. Sections may have other kinds: those are mistakes.
  */

@@ -1,13 +1,21 @@
-/* Granite (arXiv:2405.04324), dense, and Granite 3 mixtures: llama with four multipliers. The scores are multiplied by
- * attention_multiplier instead of 1 / sqrt(head_dim), and the logits divided by logits_scaling. A mixture weighs its
- * experts by a softmax over those chosen; Hugging Face keeps gate and up of all of them in one tensor. */
+/* Granite (arXiv:2405.04324), dense, Granite 3 mixtures, and Granite 4, most of whose layers are Mamba-2: llama with
+ * four multipliers. The scores are multiplied by attention_multiplier instead of 1 / sqrt(head_dim), and the logits
+ * divided by logits_scaling. A mixture weighs its experts by a softmax over those chosen; Hugging Face keeps gate and
+ * up of all of them in one tensor. */
+#include "model/mechanism.h"
 #include "model/standard.h"
 
 #include <string.h>
 
-static const char *const model_types[] = {"granite", "granitemoe", NULL};
+static const char *const model_types[] = {"granite", "granitemoe", "granitemoehybrid", NULL};
 
-static const char *const irrelevant_keys[] = {"output_router_logits", "router_aux_loss_coef", NULL};
+static const char *const irrelevant_keys[] = {"output_router_logits",
+                                              "router_aux_loss_coef",
+                                              "mamba_chunk_size",
+                                              "mamba_expand",
+                                              "init_method",
+                                              "normalization_function",
+                                              NULL};
 
 static ExpertsSpec read_experts(const Config *c, const MlpSpec *mlp) {
     static const char in[] = "model.layers.*.block_sparse_moe.input_linear";
@@ -23,6 +31,70 @@ static ExpertsSpec read_experts(const Config *c, const MlpSpec *mlp) {
     return e;
 }
 
+/* ---- Granite 4 ---- */
+
+static const SsmNames ssm_names = {.in = "model.layers.*.mamba.in_proj",
+                                   .conv = "model.layers.*.mamba.conv1d.weight",
+                                   .conv_bias = "model.layers.*.mamba.conv1d.bias",
+                                   .out = "model.layers.*.mamba.out_proj",
+                                   .a_log = "model.layers.*.mamba.A_log",
+                                   .dt_bias = "model.layers.*.mamba.dt_bias",
+                                   .d = "model.layers.*.mamba.D",
+                                   .norm = "model.layers.*.mamba.norm.weight"};
+
+static SsmSpec read_ssm(const Config *c, const Blueprint *b) {
+    SsmSpec m = {.heads = config_size_or(c, "mamba_n_heads", 128),
+                 .state = config_size_or(c, "mamba_d_state", 256),
+                 .groups = config_size_or(c, "mamba_n_groups", 1),
+                 .kernel = config_size_or(c, "mamba_d_conv", 4)};
+    int inner = config_size_or(c, "mamba_expand", 2) * b->hidden;
+    const JsonValue *said = config_whole(c, "mamba_d_head"); /* "auto" too */
+    m.head_dim = said && said->type != JSON_STRING ? config_size_or(c, "mamba_d_head", 1) : inner / m.heads;
+    if (m.head_dim < 1) config_fail(c, "%d heads of mamba do not divide a width of %d", m.heads, inner);
+    if (m.head_dim < 1) m.head_dim = 1;
+    standard_ssm(&m, &ssm_names, config_bool_or(c, "mamba_proj_bias", false),
+                 config_bool_or(c, "mamba_conv_bias", true), b->final_norm.eps);
+    return m;
+}
+
+static bool is_mamba(const Config *c, int n_layers, int layer) {
+    const JsonValue *types = config_array(c, "layer_types", n_layers);
+    const JsonValue *type = types ? json_item(types, (uint32_t)layer) : NULL;
+    if (!types || json_equals(type, "mamba")) return true;
+    if (!json_equals(type, "attention"))
+        config_fail(c, "\"layer_types\" item %d is neither mamba nor attention", layer);
+    return false;
+}
+
+/* The mlp that every row goes through: alone, or beside experts. */
+static MlpSpec read_shared(const Config *c, const MlpSpec *mlp) {
+    MlpSpec m = *mlp;
+    m.width = config_size_or(c, "shared_intermediate_size", 1024);
+    standard_take_rows(&m.gate, "model.layers.*.shared_mlp.input_linear", 2 * (int64_t)m.width, 0, m.width);
+    standard_take_rows(&m.up, "model.layers.*.shared_mlp.input_linear", 2 * (int64_t)m.width, m.width, m.width);
+    m.gate.bare = m.up.bare = false;
+    m.down.name = "model.layers.*.shared_mlp.output_linear";
+    return m;
+}
+
+static void make_hybrid(const Config *c, Blueprint *b) {
+    bool mixture = config_number_or(c, "num_local_experts", 8) > 0;
+    const char *positions = config_string_or(c, "position_embedding_type", "nope");
+    SsmSpec ssm = read_ssm(c, b);
+    ExpertsSpec e = mixture ? read_experts(c, &b->layers[0].mlp) : (ExpertsSpec){0};
+    MlpSpec shared = read_shared(c, &b->layers[0].mlp);
+    if (!mixture) config_number_or(c, "num_experts_per_tok", 0);
+    e.shared = shared;
+    for (int i = 0; i < b->n_layers; i++) {
+        LayerSpec *l = &b->layers[i];
+        if (strcmp(positions, "rope") != 0) l->attention.rope = NO_ROPE;
+        if (is_mamba(c, b->n_layers, i)) l->mixer = &mixer_mamba2;
+        l->ssm = ssm;
+        l->mlp = shared;
+        if (mixture) standard_use_experts(l, &e);
+    }
+}
+
 static bool granite_blueprint(const Config *c, Blueprint *b) {
     static const StandardDefaults defaults = {0};
     bool mixture = strcmp(config_string_or(c, "model_type", ""), "granitemoe") == 0;
@@ -33,6 +105,7 @@ static bool granite_blueprint(const Config *c, Blueprint *b) {
     ExpertsSpec e = mixture ? read_experts(c, &b->layers[0].mlp) : (ExpertsSpec){0};
     b->embedding_scale = (float)config_number_or(c, "embedding_multiplier", 1);
     b->logit_scale = (float)(1 / divisor);
+    if (strcmp(config_string_or(c, "model_type", ""), "granitemoehybrid") == 0) make_hybrid(c, b);
     for (int i = 0; i < b->n_layers; i++) {
         b->layers[i].attention.scale = scale;
         b->layers[i].residual_scale = residual;

@@ -1,0 +1,182 @@
+/* Mamba-2 (Dao and Gu, arXiv:2405.21060). Each head keeps a matrix from B's space to its values: it fades by exp(dt A),
+ * takes in B times dt x, and is read with C. One token at a time, as every recurrence here; the chunked form sums in
+ * another order. */
+#include "math/recurrent.h"
+#include "model/mechanism.h"
+#include "model/mixers/stretch.h"
+
+static int inner_width(const SsmSpec *m) {
+    return m->heads * m->head_dim;
+}
+
+static int group_width(const SsmSpec *m) {
+    return m->groups * m->state;
+}
+
+static bool mamba2_bind(Binder *b, const LayerSpec *spec, int layer, LayerWeights *out) {
+    const SsmSpec *m = &spec->ssm;
+    SsmWeights *w = &out->ssm;
+    int64_t hidden = bind_hidden(b), inner = inner_width(m), shared = group_width(m);
+    if (m->heads % m->groups || inner > CONFIG_MAX_SIZE || inner * m->state > CONFIG_MAX_SIZE)
+        return bind_fail(b, "config.json: %d heads of %d in %d groups with a state of %d cannot be", m->heads,
+                         m->head_dim, m->groups, m->state);
+    return bind_linear(b, &m->z, layer, inner, hidden, &w->z) && bind_linear(b, &m->x, layer, inner, hidden, &w->x) &&
+           bind_linear(b, &m->b, layer, shared, hidden, &w->b) && bind_linear(b, &m->c, layer, shared, hidden, &w->c) &&
+           bind_linear(b, &m->dt, layer, m->heads, hidden, &w->dt) &&
+           bind_conv(b, &m->x_conv, layer, (int)inner, m->kernel, &w->x_conv) &&
+           bind_conv(b, &m->b_conv, layer, (int)shared, m->kernel, &w->b_conv) &&
+           bind_conv(b, &m->c_conv, layer, (int)shared, m->kernel, &w->c_conv) &&
+           bind_vector(b, m->a_log, layer, m->heads, 0, &w->a_log) &&
+           bind_vector(b, m->dt_bias, layer, m->heads, 0, &w->dt_bias) &&
+           bind_vector(b, m->d, layer, m->heads, 0, &w->d) && bind_norm(b, &m->norm, layer, inner, &w->norm) &&
+           bind_linear(b, &m->o, layer, hidden, inner, &w->o);
+}
+
+/* ---- the state: windows of x, b and c, then the matrices ---- */
+
+typedef struct Places {
+    float *x, *b, *c, *matrices;
+} Places;
+
+static Places places_of(const SsmSpec *m, float *at) {
+    size_t held = (size_t)(m->kernel - 1);
+    Places p = {.x = at};
+    p.b = p.x + held * (size_t)inner_width(m);
+    p.c = p.b + held * (size_t)group_width(m);
+    p.matrices = p.c + held * (size_t)group_width(m);
+    return p;
+}
+
+static void mamba2_state(const LayerSpec *spec, KvFormat kv, LayerShape *out) {
+    const SsmSpec *m = &spec->ssm;
+    (void)kv;
+    out->recurrent = (size_t)(m->kernel - 1) * (size_t)(inner_width(m) + 2 * group_width(m)) +
+                     (size_t)inner_width(m) * (size_t)m->state;
+}
+
+/* ---- the run ---- */
+
+typedef struct SsmRun {
+    const SsmSpec *spec;
+    const SsmWeights *w;
+    int layer, n_stretches;
+    const Stretch *stretches;
+    float *z, *x, *b, *c, *dt, *decay, *x_mixed, *b_mixed, *c_mixed, *out;
+} SsmRun;
+
+static bool make_room(Step *s, const SsmSpec *m, SsmRun *r) {
+    int inner = inner_width(m), shared = group_width(m);
+    float **wide[] = {&r->z, &r->x, &r->x_mixed, &r->out}, **narrow[] = {&r->b, &r->c, &r->b_mixed, &r->c_mixed};
+    for (int i = 0; i < 4; i++) {
+        *wide[i] = step_floats(s, s->n, inner);
+        *narrow[i] = step_floats(s, s->n, shared);
+        if (!*wide[i] || !*narrow[i]) return false;
+    }
+    r->dt = step_floats(s, s->n, m->heads);
+    r->decay = step_floats(s, s->n, m->heads);
+    r->stretches = stretches_of(s, &r->n_stretches);
+    return r->dt && r->decay && r->stretches;
+}
+
+/* Task 3 i + j: stretch i's convolution of x, b or c. */
+static void conv_task(void *context, int task, int thread) {
+    const SsmRun *r = context;
+    const SsmSpec *m = r->spec;
+    const Stretch *t = &r->stretches[task / 3];
+    Places at = places_of(m, state_recurrent(t->state, r->layer));
+    (void)thread;
+    if (task % 3 == 0) stretch_conv(t, &r->w->x_conv, inner_width(m), m->kernel, at.x, r->x, r->x_mixed);
+    if (task % 3 == 1) stretch_conv(t, &r->w->b_conv, group_width(m), m->kernel, at.b, r->b, r->b_mixed);
+    if (task % 3 == 2) stretch_conv(t, &r->w->c_conv, group_width(m), m->kernel, at.c, r->c, r->c_mixed);
+}
+
+/* Task: one head of one stretch, token by token. */
+static void head_task(void *context, int task, int thread) {
+    const SsmRun *r = context;
+    const SsmSpec *m = r->spec;
+    const Stretch *t = &r->stretches[task / m->heads];
+    int head = task % m->heads, group = head / (m->heads / m->groups);
+    Places at = places_of(m, state_recurrent(t->state, r->layer));
+    (void)thread;
+    for (int i = 0; i < t->n; i++) {
+        size_t row = (size_t)(t->first + i), value = row * (size_t)inner_width(m) + (size_t)(head * m->head_dim);
+        size_t shared = row * (size_t)group_width(m) + (size_t)(group * m->state);
+        size_t scalar = row * (size_t)m->heads + (size_t)head;
+        OuterStep step = {.state = at.matrices + (size_t)head * (size_t)m->head_dim * (size_t)m->state,
+                          .k_dim = m->state,
+                          .v_dim = m->head_dim,
+                          .decay = r->decay + scalar,
+                          .k = r->b_mixed + shared,
+                          .q = r->c_mixed + shared,
+                          .v = r->x_mixed + value,
+                          .beta = r->dt[scalar],
+                          .out = r->out + value};
+        recurrent_outer_step(&step);
+        for (int d = 0; d < m->head_dim; d++)
+            r->out[value + (size_t)d] += r->w->d[head] * r->x_mixed[value + (size_t)d];
+    }
+}
+
+/* dt = softplus(dt + bias) within its limits; decay = exp(-exp(a_log) dt). */
+static bool make_decay(Step *s, SsmRun *r) {
+    const SsmSpec *m = r->spec;
+    float *rate = step_floats(s, 1, m->heads);
+    if (!rate) return false;
+    ops_act(s->pool, ACT_EXP, r->w->a_log, rate, 1, m->heads);
+    for (int i = 0; i < s->n * m->heads; i++) r->dt[i] += r->w->dt_bias[i % m->heads];
+    ops_act(s->pool, ACT_SOFTPLUS, r->dt, r->dt, s->n, m->heads);
+    for (int i = 0; i < s->n * m->heads; i++) {
+        if (r->dt[i] < m->dt_min) r->dt[i] = m->dt_min;
+        if (m->dt_max > 0 && r->dt[i] > m->dt_max) r->dt[i] = m->dt_max;
+        r->decay[i] = r->dt[i] * -rate[i % m->heads];
+    }
+    ops_act(s->pool, ACT_EXP, r->decay, r->decay, s->n, m->heads);
+    return true;
+}
+
+static bool mamba2_run(Step *s, int layer, const float *x, float *out) {
+    const SsmSpec *m = &s->blueprint->layers[layer].ssm;
+    const SsmWeights *w = &s->weights->layers[layer].ssm;
+    SsmRun r = {.spec = m, .w = w, .layer = layer};
+    int inner = inner_width(m);
+    if (!make_room(s, m, &r)) return false;
+    LinearJob jobs[] = {{.w = w->z, .y = r.z},
+                        {.w = w->x, .y = r.x},
+                        {.w = w->b, .y = r.b},
+                        {.w = w->c, .y = r.c},
+                        {.w = w->dt, .y = r.dt}};
+    if (!step_linear(s, jobs, 5, x, s->blueprint->hidden, layer, "in_proj") || !make_decay(s, &r)) return false;
+    pool_run(s->pool, conv_task, &r, 3 * r.n_stretches);
+    ops_act(s->pool, ACT_SILU, r.x_mixed, r.x_mixed, s->n, inner);
+    ops_act(s->pool, ACT_SILU, r.b_mixed, r.b_mixed, s->n, group_width(m));
+    ops_act(s->pool, ACT_SILU, r.c_mixed, r.c_mixed, s->n, group_width(m));
+    step_tap(s, layer, "convolved x", r.x_mixed, inner);
+    pool_run(s->pool, head_task, &r, r.n_stretches * m->heads);
+    step_zero_failed(s, r.out, inner);
+    step_tap(s, layer, "state space", r.out, inner);
+    ops_act_mul(s->pool, ACT_SILU, r.z, r.out, r.out, s->n, inner);
+    if (m->norm.kind == NORM_RMS)
+        ops_rms_norm_heads(s->pool, r.out, w->norm.weight, m->norm.eps, r.out, s->n, m->groups, inner / m->groups);
+    LinearJob o = {.w = w->o, .y = out};
+    if (!step_linear(s, &o, 1, r.out, inner, layer, "out_proj")) return false;
+    step_tap(s, layer, "out_proj", out, s->blueprint->hidden);
+    return true;
+}
+
+static const char *mamba2_kind(const LayerSpec *spec) {
+    (void)spec;
+    return "state space";
+}
+
+static void mamba2_describe(const LayerSpec *spec, Buffer *out) {
+    const SsmSpec *m = &spec->ssm;
+    buffer_printf(out, "mamba 2: %d heads of %d, state %d, %d group%s, convolutions of %d", m->heads, m->head_dim,
+                  m->state, m->groups, m->groups == 1 ? "" : "s", m->kernel);
+}
+
+const Mechanism mixer_mamba2 = {.name = "mamba 2",
+                                .bind = mamba2_bind,
+                                .run = mamba2_run,
+                                .state = mamba2_state,
+                                .kind = mamba2_kind,
+                                .describe = mamba2_describe};
