@@ -123,6 +123,8 @@ typedef struct SsmNames {
 } SsmNames;
 /* Fills what follows from m's sizes. */
 void standard_ssm(SsmSpec *m, const SsmNames *names, bool proj_bias, bool conv_bias, float eps);
+/* dt's limits, from time_step_limit. */
+void standard_ssm_limits(const Config *c, SsmSpec *m);
 
 typedef enum LayerKind { LAYER_FULL, LAYER_SLIDING, LAYER_CHUNKED, LAYER_LINEAR } LayerKind;
 /* Item `layer` of layer_types; `fallback` where the list is absent. Sections may have other kinds: those are mistakes.

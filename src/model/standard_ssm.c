@@ -26,3 +26,14 @@ void standard_ssm(SsmSpec *m, const SsmNames *n, bool proj_bias, bool conv_bias,
     m->d = n->d;
     if (n->norm) m->norm = standard_rms(n->norm, eps);
 }
+
+void standard_ssm_limits(const Config *c, SsmSpec *m) {
+    const JsonValue *limits = config_array(c, "time_step_limit", 2);
+    double low = 0, high = 0;
+    if (!limits) return;
+    const JsonValue *last = json_item(limits, 1);
+    if (!json_number(json_item(limits, 0), &low)) config_fail(c, "\"time_step_limit\" has no number first");
+    if (!json_number(last, &high)) high = 0; /* Infinity, which some savers write */
+    m->dt_min = (float)low;
+    m->dt_max = high < 1e30 ? (float)high : 0;
+}

@@ -28,17 +28,6 @@ static const SsmNames names = {.in = "model.layers.*.mixer.in_proj",
                                .d = "model.layers.*.mixer.D",
                                .norm = "model.layers.*.mixer.norm.weight"};
 
-static void read_limits(const Config *c, SsmSpec *m) {
-    const JsonValue *limits = config_array(c, "time_step_limit", 2);
-    double low = 0, high = 0;
-    if (!limits) return;
-    const JsonValue *last = json_item(limits, 1);
-    if (!json_number(json_item(limits, 0), &low)) config_fail(c, "\"time_step_limit\" has no number first");
-    if (!json_number(last, &high)) high = 0; /* Infinity, which some savers write */
-    m->dt_min = (float)low;
-    m->dt_max = high < 1e30 ? (float)high : 0;
-}
-
 static bool mamba2_blueprint(const Config *c, Blueprint *b) {
     static const StandardDefaults defaults = {.norm_eps = 1e-5, .max_position = CONFIG_MAX_SIZE};
     SsmSpec m = {.heads = config_size_or(c, "num_heads", 128),
@@ -53,7 +42,7 @@ static bool mamba2_blueprint(const Config *c, Blueprint *b) {
     standard_activation(c, "hidden_act", "silu");
     standard_ssm(&m, &names, config_bool_or(c, "use_bias", false), config_bool_or(c, "use_conv_bias", true),
                  b->final_norm.eps);
-    read_limits(c, &m);
+    standard_ssm_limits(c, &m);
     int n_layers = standard_layer_count(c);
     if (!config_ok(c) || !blueprint_allocate(c, b, n_layers, 0)) return false;
     for (int i = 0; i < n_layers; i++)
