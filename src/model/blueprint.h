@@ -237,6 +237,7 @@ typedef struct ExpertsSpec {
     const char *correction; /* tensor [experts] added to the scores for the choice alone */
     /* Where the weights may be, ended by one without a name: bind_experts says how forms are told apart. */
     LinearSpec gate[EXPERT_FORMS], up[EXPERT_FORMS], down[EXPERT_FORMS];
+    int n_identity;           /* the last of the rule's experts give back their input, and have no weights */
     MlpSpec expert;           /* width, activation, limits of one; its names are not used */
     bool weigh_inputs;        /* an expert's weight multiplies its input, not its output */
     MlpSpec shared;           /* an expert for every row, added; width 0: none */

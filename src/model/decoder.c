@@ -330,6 +330,14 @@ static bool make_chosen(Step *s) {
     return s->n_chosen == 0 || (s->chosen = step_keep(s, s->n_chosen)) != NULL;
 }
 
+/* Room for what a layer's experts give the next one, where some do. */
+static bool make_shortcut(Step *s) {
+    bool wanted = false;
+    for (int i = 0; i < s->blueprint->n_layers; i++)
+        wanted = wanted || s->blueprint->layers[i].ffn == &ffn_shortcut_begin;
+    return !wanted || (s->shortcut = step_keep(s, s->blueprint->hidden)) != NULL;
+}
+
 static bool keeps_state(const LayerSpec *spec) {
     LayerShape shape = {0};
     if (spec->mixer && spec->mixer->state) spec->mixer->state(spec, KV_F32, &shape);
@@ -363,7 +371,8 @@ bool decoder_run(Step *s, const float **logits) {
     int n_wanted = 0, *from = arena_array(s->arena, (size_t)s->n, sizeof *from);
     s->hidden = step_keep(s, b->hidden);
     Scratch t = {step_floats(s, s->n, b->hidden), step_floats(s, s->n, b->hidden), step_floats(s, s->n, b->hidden)};
-    if (!from || !s->hidden || !t.x || !t.y || !t.z || !make_angles(s) || !make_lent(s) || !make_chosen(s))
+    if (!from || !s->hidden || !t.x || !t.y || !t.z || !make_angles(s) || !make_lent(s) || !make_chosen(s) ||
+        !make_shortcut(s))
         return false;
     for (int r = 0; r < s->n; r++)
         if (s->rows[r].wants_logits) from[n_wanted++] = r;

@@ -35,7 +35,8 @@ typedef struct Step {
     StepBuffer kept[STEP_BUFFERS]; /* row by row values that outlive a layer, hidden among them */
     int n_kept;
     float *lent_k, *lent_v; /* keys and values of all rows as the last layer that lends them projected them */
-    float *chosen; /* [n][n_chosen] ints: positions that the last indexer chose; NULL where the blueprint has none */
+    float *shortcut; /* [n][hidden]: experts' result for the next layer; NULL where the blueprint has no shortcuts */
+    float *chosen;   /* [n][n_chosen] ints: positions that the last indexer chose; NULL where the blueprint has none */
     int n_chosen;
     ModelCounts counts;
     ModelTap *tap;

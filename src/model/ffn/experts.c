@@ -18,15 +18,15 @@ enum { ROUTE_ROWS = 16, SUM_ROWS = 4 };
 bool experts_bind(Binder *b, const LayerSpec *layer_spec, int layer, LayerWeights *out) {
     const ExpertsSpec *e = &layer_spec->experts;
     ExpertsWeights *w = &out->experts;
-    int n = e->rule.n_experts, hidden = bind_hidden(b);
+    int n = e->rule.n_experts, own = n - e->n_identity, hidden = bind_hidden(b);
     if (e->rule.n_chosen < 1 || e->rule.n_chosen > n)
         return bind_fail(b, "config.json: %d experts are to be chosen of %d", e->rule.n_chosen, n);
     return bind_linear(b, &e->router, layer, n, hidden, &w->router) &&
            bind_vector(b, e->correction, layer, n, 0, &w->correction) &&
            bind_vector(b, e->expert_scale, layer, n, 0, &w->expert_scale) &&
-           bind_experts(b, e->gate, layer, n, e->expert.width, hidden, &w->gate) &&
-           bind_experts(b, e->up, layer, n, e->expert.width, hidden, &w->up) &&
-           bind_experts(b, e->down, layer, n, hidden, e->expert.width, &w->down) &&
+           bind_experts(b, e->gate, layer, own, e->expert.width, hidden, &w->gate) &&
+           bind_experts(b, e->up, layer, own, e->expert.width, hidden, &w->up) &&
+           bind_experts(b, e->down, layer, own, hidden, e->expert.width, &w->down) &&
            (e->shared.width == 0 || mlp_bind(b, &e->shared, layer, &w->shared)) &&
            bind_linear(b, &e->shared_gate, layer, 1, hidden, &w->shared_gate) &&
            bind_linear(b, &e->mix, layer, 2, hidden, &w->mix);
@@ -36,6 +36,7 @@ bool experts_bind(Binder *b, const LayerSpec *layer_spec, int layer, LayerWeight
 
 typedef struct Routes {
     int n_pairs, n_used; /* experts that some row chose */
+    int n_own;           /* those of them that have weights: the first */
     int *ids;            /* [rows][chosen] expert of a row by rank */
     float *weights;      /* [rows][chosen] */
     int *pair;           /* [rows][chosen] where that pair lies among the sorted ones */
@@ -98,6 +99,7 @@ static bool route(Step *s, const ExpertsSpec *e, const float *logits, const floa
     if (!count || !t.ids || !t.weights || !t.pair || !t.rows || !t.used || !t.first || !job.scratch) return false;
     pool_run(s->pool, route_task, &job, (s->n + ROUTE_ROWS - 1) / ROUTE_ROWS);
     sort_pairs(&t, s->n, e->rule.n_experts, e->rule.n_chosen, count);
+    for (t.n_own = t.n_used; t.n_own > 0 && t.used[t.n_own - 1] >= e->rule.n_experts - e->n_identity;) t.n_own--;
     *out = t;
     return true;
 }
@@ -138,11 +140,11 @@ static Activations *expert_inputs(Step *s, const ExpertsSpec *e, const Routes *t
 static bool experts_in(Step *s, int layer, const Routes *t, const float *x, float *gate, float *up) {
     const ExpertsSpec *e = &s->blueprint->layers[layer].experts;
     const ExpertsWeights *w = &s->weights->layers[layer].experts;
-    LinearJob *jobs = arena_array(s->arena, (size_t)t->n_used * 2, sizeof *jobs);
+    LinearJob *jobs = arena_array(s->arena, (size_t)t->n_own * 2, sizeof *jobs);
     Activations *all = activations_new(s->arena, x, s->n, s->blueprint->hidden, s->numeric->activation_bits);
     int n_jobs = 0;
     if (!jobs || !all) return false;
-    for (int i = 0; i < t->n_used; i++) {
+    for (int i = 0; i < t->n_own; i++) {
         size_t at = (size_t)t->first[i] * (size_t)e->expert.width;
         Activations *in = expert_inputs(s, e, t, i, all, x);
         if (!in) return false;
@@ -150,27 +152,34 @@ static bool experts_in(Step *s, int layer, const Routes *t, const float *x, floa
         jobs[n_jobs++] = (LinearJob){w->up[t->used[i]], in, up + at};
     }
     if (!apply_experts(s, jobs, n_jobs)) return false;
-    for (int i = 0, j = gate ? 1 : 0; i < t->n_used; i++, j += gate ? 2 : 1)
+    for (int i = 0, j = gate ? 1 : 0; i < t->n_own; i++, j += gate ? 2 : 1)
         fail_bad_pairs(s, layer, jobs[j].x, t->rows + t->first[i], t->first[i + 1] - t->first[i], "experts");
     return true;
+}
+
+/* Experts without weights give the rows of x back. */
+static void give_back(const Step *s, const Routes *t, const float *x, float *out) {
+    size_t hidden = (size_t)s->blueprint->hidden;
+    for (int i = t->first[t->n_own]; i < t->n_pairs; i++)
+        memcpy(out + (size_t)i * hidden, x + (size_t)t->rows[i] * hidden, hidden * sizeof *out);
 }
 
 /* up [pairs][width] -> out [pairs][hidden] */
 static bool experts_out(Step *s, int layer, const Routes *t, const float *up, float *out) {
     const ExpertsSpec *e = &s->blueprint->layers[layer].experts;
     const Linear **down = s->weights->layers[layer].experts.down;
-    LinearJob *jobs = arena_array(s->arena, (size_t)t->n_used, sizeof *jobs);
+    LinearJob *jobs = arena_array(s->arena, (size_t)t->n_own, sizeof *jobs);
     size_t hidden = (size_t)s->blueprint->hidden, width = (size_t)e->expert.width;
     if (!jobs) return false;
-    for (int i = 0; i < t->n_used; i++) {
+    for (int i = 0; i < t->n_own; i++) {
         size_t at = (size_t)t->first[i];
         Activations *in = activations_new(s->arena, up + at * width, t->first[i + 1] - t->first[i], e->expert.width,
                                           s->numeric->activation_bits);
         if (!in) return false;
         jobs[i] = (LinearJob){down[t->used[i]], in, out + at * hidden};
     }
-    if (!apply_experts(s, jobs, t->n_used)) return false;
-    for (int i = 0; i < t->n_used; i++)
+    if (!apply_experts(s, jobs, t->n_own)) return false;
+    for (int i = 0; i < t->n_own; i++)
         fail_bad_pairs(s, layer, jobs[i].x, t->rows + t->first[i], t->first[i + 1] - t->first[i], "experts down");
     return true;
 }
@@ -219,8 +228,9 @@ bool experts_routed(Step *s, int layer, const float *router_x, const float *x, f
     float *up = step_floats(s, t.n_pairs, e->expert.width), *pairs = step_floats(s, t.n_pairs, s->blueprint->hidden);
     float *gate = w->gate ? step_floats(s, t.n_pairs, e->expert.width) : NULL;
     if (!up || !pairs || (w->gate && !gate) || !experts_in(s, layer, &t, x, gate, up)) return false;
-    mlp_activate(s, &e->expert, gate, up, t.n_pairs);
+    mlp_activate(s, &e->expert, gate, up, t.first[t.n_own]);
     if (!experts_out(s, layer, &t, up, pairs)) return false;
+    give_back(s, &t, x, pairs);
     SumJob sum = {&t,
                   pairs,
                   out,
@@ -281,6 +291,7 @@ static void experts_describe(const LayerSpec *spec, Buffer *out) {
     const ExpertsSpec *e = &spec->experts;
     buffer_printf(out, "%d experts, %d chosen, each a ", e->rule.n_experts, e->rule.n_chosen);
     mlp_describe(&e->expert, out);
+    if (e->n_identity) buffer_printf(out, ", but the last %d give their input back", e->n_identity);
     if (e->shared.width) {
         buffer_text(out, ", and a shared ");
         mlp_describe(&e->shared, out);

@@ -1,0 +1,127 @@
+/* Sparse indexers: what is chosen against the definition, for every instruction set, with many equal scores. */
+#include "math/index.h"
+#include "base/memory.h"
+#include "support/random.h"
+#include "support/tables.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MAX_POSITIONS = 300 };
+
+typedef struct Cache {
+    KvView view;
+    uint8_t *pages[MAX_POSITIONS / KV_PAGE + 1];
+} Cache;
+
+static void cache_fill(Cache *c, int dim, const float *k, int n) {
+    c->view = (KvView){{KV_F32, 1, dim, 0}, c->pages};
+    size_t bytes = kv_page_bytes(&c->view.shape);
+    for (int p = 0; p * KV_PAGE < n; p++) {
+        c->pages[p] = mem_aligned(bytes, 1);
+        memset(c->pages[p], 0, bytes);
+    }
+    for (int i = 0; i < n; i++) assert_true(kv_write(&c->view, i, k + i * dim, k));
+}
+
+static void cache_clear(Cache *c, int n) {
+    for (int p = 0; p * KV_PAGE < n; p++) mem_free(c->pages[p]);
+}
+
+static float define_score(const IndexArgs *args, const IndexRow *row, const float *k, int dim) {
+    float sum = 0;
+    for (int h = 0; h < args->n_heads; h++) {
+        float dot = 0;
+        for (int d = 0; d < dim; d++) dot = fmaf(row->q[h * dim + d], k[d], dot);
+        float score = dot * args->scale;
+        float weighted = row->weights[h] * (score > 0 ? score : 0);
+        sum += weighted;
+    }
+    return sum;
+}
+
+/* Whether fewer than n_chosen positions go before p. */
+static bool define_choice(const float *scores, int n, int n_chosen, int p) {
+    int before = 0;
+    for (int i = 0; i < n; i++) before += scores[i] > scores[p] || (scores[i] == scores[p] && i < p);
+    return before < n_chosen;
+}
+
+static void assert_choice(const IndexArgs *args, const IndexRow *row, const float *k, int dim) {
+    float scores[MAX_POSITIONS];
+    int n = row->position + 1, at = 0;
+    for (int p = 0; p < n; p++) scores[p] = define_score(args, row, k + p * dim, dim);
+    for (int p = 0; p < n; p++)
+        if (define_choice(scores, n, args->n_chosen, p)) assert_int_equal(row->chosen[at++], p);
+    assert_int_equal(at, n < args->n_chosen ? n : args->n_chosen);
+}
+
+/* Small whole numbers, so that equal scores, and zeros, are common. */
+static void fill(float *x, int n, int most) {
+    for (int i = 0; i < n; i++) x[i] = (float)(random_below(2 * most + 1) - most);
+}
+
+static void the_best_positions_are_chosen(void **state) {
+    (void)state;
+    Pool *pool = pool_new(2, NULL);
+    for (int round = 0; round < 60; round++) {
+        int n = 1 + random_below(MAX_POSITIONS), dim = 1 + random_below(40), heads = 1 + random_below(40);
+        IndexArgs args = {heads, 1 + random_below(n + 3), 0.25f};
+        float *k = mem_array((size_t)(n * dim), sizeof *k), *q = mem_array((size_t)(n * heads * dim), sizeof *q);
+        float *weights = mem_array((size_t)(n * heads), sizeof *weights);
+        int *chosen = mem_array((size_t)(n * args.n_chosen), sizeof *chosen);
+        IndexRow *rows = mem_zeroed((size_t)n, sizeof *rows);
+        Cache c;
+        fill(k, n * dim, 1 + round % 3);
+        fill(q, n * heads * dim, 1);
+        fill(weights, n * heads, 2);
+        for (int t = 0; t < n_kernel_tables; t++) {
+            Arena arena;
+            if (!kernel_tables[t]->supported()) continue;
+            kernels_use(kernel_tables[t]);
+            arena_init(&arena);
+            cache_fill(&c, dim, k, n);
+            for (int r = 0; r < n; r++)
+                rows[r] = (IndexRow){&c.view, r, q + r * heads * dim, weights + r * heads, chosen + r * args.n_chosen};
+            assert_true(index_choose(&args, rows, n, pool, &arena));
+            for (int r = 0; r < n; r++) assert_choice(&args, &rows[r], k, dim);
+            cache_clear(&c, n);
+            arena_clear(&arena);
+        }
+        mem_free(k), mem_free(q), mem_free(weights), mem_free(chosen), mem_free(rows);
+    }
+    pool_free(pool);
+}
+
+/* Infinite weights times nothing is no number: the worst score, and of the lower position where all are. */
+static void a_score_that_is_no_number_is_the_worst(void **state) {
+    (void)state;
+    Pool *pool = pool_new(1, NULL);
+    Arena arena;
+    Cache c;
+    float k[4] = {-1, 0, 1, -2}, q = 1, weight = INFINITY;
+    int chosen[2] = {-1, -1};
+    arena_init(&arena);
+    cache_fill(&c, 1, k, 4);
+    IndexArgs args = {1, 2, 1};
+    IndexRow row = {&c.view, 3, &q, &weight, chosen};
+    assert_true(index_choose(&args, &row, 1, pool, &arena));
+    assert_int_equal(chosen[0], 0);
+    assert_int_equal(chosen[1], 2);
+    cache_clear(&c, 4);
+    arena_clear(&arena);
+    pool_free(pool);
+}
+
+int main(void) {
+    tables_print();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_best_positions_are_chosen),
+        cmocka_unit_test(a_score_that_is_no_number_is_the_worst),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
