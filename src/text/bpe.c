@@ -212,8 +212,7 @@ static void cache_store(BpeScratch *s, const char *text, size_t n, uint32_t hash
     s->n_cached++;
 }
 
-bool bpe_encode(const Bpe *b, BpeScratch *s, const char *text, size_t n, IdList *out, Error *err) {
-    if (n == 0) return true;
+static bool encode_word(const Bpe *b, BpeScratch *s, const char *text, size_t n, IdList *out, Error *err) {
     uint32_t hash = 0;
     if (n <= CACHED_LENGTH) {
         hash = vocab_hash(vocab_key(text, n));
@@ -232,6 +231,16 @@ bool bpe_encode(const Bpe *b, BpeScratch *s, const char *text, size_t n, IdList 
     }
     if (n <= CACHED_LENGTH) cache_store(s, text, n, hash);
     return id_list_append(out, s->symbols.ids, s->symbols.n) || error_memory(err, "ids");
+}
+
+bool bpe_encode(const Bpe *b, BpeScratch *s, const char *text, size_t n, IdList *out, Error *err) {
+    while (n > CACHED_LENGTH && b->cuts.usable) {
+        size_t length = bpe_cuts_next(&b->cuts, text, n);
+        if (!encode_word(b, s, text, length, out, err)) return false;
+        text += length;
+        n -= length;
+    }
+    return n == 0 || encode_word(b, s, text, n, out, err);
 }
 
 void bpe_scratch_clear(BpeScratch *s) {

@@ -3,6 +3,7 @@
 #define LOCKSTEP_TEXT_BPE_H
 
 #include "base/json.h"
+#include "text/bpe_cuts.h"
 #include "text/merge_queue.h"
 #include "text/model_lists.h"
 #include "text/tokenizer.h"
@@ -24,6 +25,7 @@ typedef struct Bpe {
     char *unknown_token;   /* NULL: none */
     char *prefix, *suffix; /* of pieces inside a word, of a word's last piece; NULL: none */
     bool fuse_unknown, byte_fallback, ignore_merges;
+    BpeCuts cuts;
     int32_t byte_ids[256];      /* of <0x00>..<0xFF>; -1: absent */
     int32_t direct[BPE_DIRECT]; /* ids of single characters below that; -1: absent */
 } Bpe;

@@ -146,6 +146,7 @@ static void fill_tables(Bpe *b) {
         char text[4];
         b->direct[i] = vocab_find(b->vocab, text, (size_t)utf8_encode(i, text));
     }
+    if (!b->prefix && !b->suffix && !b->ignore_merges) bpe_cuts_find(&b->cuts, b->vocab, b->unknown_token);
 }
 
 bool bpe_load(Bpe *b, const JsonValue *model, const ModelLists *lists, const Vocab *vocab, Error *err) {
