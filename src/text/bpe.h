@@ -59,10 +59,12 @@ static inline uint64_t bpe_merge_slot(const Bpe *b, uint64_t key) {
 
 /* `model` is the JSON object, `lists` were taken from it; vocab must outlive the result. */
 bool bpe_load(Bpe *b, const JsonValue *model, const ModelLists *lists, const Vocab *vocab, Error *err);
-/* From ranks (per id; BPE_NO_RANK: the token takes no part in merging) in place of a list of merges. */
+/* From ranks (per id; BPE_NO_RANK: the token takes no part in merging) in place of a list of merges. No option is set;
+ * after they are, bpe_finish. */
 #define BPE_NO_RANK UINT32_MAX
 bool bpe_load_ranked(Bpe *b, const Vocab *vocab, const uint32_t *ranks, Error *err);
-/* A model with these merges and no options set; false when out of memory. */
+void bpe_finish(Bpe *b);
+/* A model with these merges; false when out of memory. */
 bool bpe_set_merges(Bpe *b, const Vocab *vocab, const Merge *merges, size_t n);
 void bpe_clear(Bpe *b);
 bool bpe_encode(const Bpe *b, BpeScratch *scratch, const char *text, size_t n, IdList *out, Error *err);

@@ -41,9 +41,10 @@ static bool ends_with_byte(const char *text, size_t n) {
            isxdigit((unsigned char)s[4]) && s[5] == '>';
 }
 
-static bool ends_with(const char *text, size_t n, const char *end) {
-    size_t length = end ? strlen(end) : 0;
-    return length && n >= length && memcmp(text + n - length, end, length) == 0;
+static bool ends_with_token(const char *text, size_t n, const Vocab *vocab, int32_t id) {
+    size_t length = 0;
+    const char *token = vocab_token(vocab, id, &length);
+    return token && n >= length && memcmp(text + n - length, token, length) == 0;
 }
 
 static bool is_binding(const BpeCuts *c, uint32_t code) {
@@ -54,23 +55,23 @@ static bool is_binding(const BpeCuts *c, uint32_t code) {
 }
 
 /* A token that has text[0..n) before a sign. */
-static void note_token(BpeCuts *c, const char *text, size_t n, const char *unknown) {
+static void note_token(BpeCuts *c, const char *text, size_t n, const Vocab *vocab, int32_t unknown) {
     uint32_t code = character_before(text, n);
     bool full = !is_binding(c, code) && c->n_binding == CUTS_MOST_BINDING;
-    if (full || ends_with_byte(text, n) || ends_with(text, n, unknown))
+    if (full || ends_with_byte(text, n) || ends_with_token(text, n, vocab, unknown))
         c->usable = false;
     else if (!is_binding(c, code))
         c->binding[c->n_binding++] = code;
 }
 
-void bpe_cuts_find(BpeCuts *c, const Vocab *vocab, const char *unknown) {
+void bpe_cuts_find(BpeCuts *c, const Vocab *vocab, int32_t unknown) {
     *c = (BpeCuts){.usable = vocab_find(vocab, blank, BLANK) >= 0};
     for (int32_t i = 0; c->usable && i < vocab->count; i++) {
         const VocabToken *t = &vocab->tokens[i];
         const char *text = vocab->bytes + t->start;
         for (size_t at = find_blank(text, t->length, 1); c->usable && at < t->length;
              at = find_blank(text, t->length, at + 1)) {
-            note_token(c, text, at, unknown);
+            note_token(c, text, at, vocab, unknown);
         }
     }
 }

@@ -12,8 +12,9 @@ typedef struct BpeCuts {
     int n_binding;
 } BpeCuts;
 
-/* `unknown` is the text of the unknown token, or NULL. */
-void bpe_cuts_find(BpeCuts *cuts, const Vocab *vocab, const char *unknown);
+/* For a model in which every character becomes at least one symbol. `unknown` is the id of the unknown token, or below
+ * 0. */
+void bpe_cuts_find(BpeCuts *cuts, const Vocab *vocab, int32_t unknown);
 /* The first cut after the start of the text; n when there is none. The text is valid UTF-8. */
 size_t bpe_cuts_next(const BpeCuts *cuts, const char *text, size_t n);
 

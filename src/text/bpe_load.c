@@ -136,7 +136,16 @@ static bool load_flag(const JsonValue *model, const char *key, bool *out, Error 
     return !v || json_bool(v, out) || error_set(err, "model.%s is not true or false", key);
 }
 
-static void fill_tables(Bpe *b) {
+/* Whether every character leaves a symbol behind: without an unknown token those that are none vanish, and what stood
+ * around them can merge. */
+static bool keeps_characters(const Bpe *b) {
+    if (b->unknown != -1) return true;
+    int known = 0;
+    while (known < 256 && b->byte_ids[known] >= 0) known++;
+    return b->byte_fallback && known == 256;
+}
+
+void bpe_finish(Bpe *b) {
     for (int i = 0; i < 256; i++) {
         static const char digits[] = "0123456789ABCDEF";
         char token[6] = {'<', '0', 'x', digits[i >> 4], digits[i & 15], '>'};
@@ -146,7 +155,9 @@ static void fill_tables(Bpe *b) {
         char text[4];
         b->direct[i] = vocab_find(b->vocab, text, (size_t)utf8_encode(i, text));
     }
-    if (!b->prefix && !b->suffix && !b->ignore_merges) bpe_cuts_find(&b->cuts, b->vocab, b->unknown_token);
+    b->cuts.usable = false;
+    if (!b->prefix && !b->suffix && !b->ignore_merges && keeps_characters(b))
+        bpe_cuts_find(&b->cuts, b->vocab, b->unknown);
 }
 
 bool bpe_load(Bpe *b, const JsonValue *model, const ModelLists *lists, const Vocab *vocab, Error *err) {
@@ -167,7 +178,7 @@ bool bpe_load(Bpe *b, const JsonValue *model, const ModelLists *lists, const Voc
         int32_t id = vocab_find(vocab, b->unknown_token, strlen(b->unknown_token));
         b->unknown = id < 0 ? -2 : id;
     }
-    fill_tables(b);
+    bpe_finish(b);
     return true;
 }
 
@@ -175,7 +186,6 @@ bool bpe_set_merges(Bpe *b, const Vocab *vocab, const Merge *merges, size_t n) {
     *b = (Bpe){.vocab = vocab, .unknown = -1};
     if (!allocate_merges(b, n)) return false;
     for (size_t i = 0; i < n; i++) put_merge(b, merges[i]);
-    fill_tables(b);
     return true;
 }
 

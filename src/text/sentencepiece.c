@@ -232,6 +232,7 @@ static bool build_bpe(const SpmModel *m, Subword *s, Error *err) {
     s->bpe.unknown = unknown_id(m);
     s->bpe.fuse_unknown = true;
     s->bpe.byte_fallback = m->byte_fallback;
+    bpe_finish(&s->bpe);
     return true;
 }
 

@@ -78,6 +78,7 @@ static bool build_subword(Subword *s, const RankedVocab *v, uint32_t first, Erro
     mem_free(ranks);
     s->kind = SUBWORD_BPE;
     s->bpe.ignore_merges = true;
+    if (ok) bpe_finish(&s->bpe);
     return ok;
 }
 
