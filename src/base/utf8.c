@@ -81,6 +81,18 @@ static size_t ascii_run(const char *s, size_t n) {
     return i;
 }
 
+size_t utf8_count(const char *s, size_t n) {
+    const uint64_t ones = 0x0101010101010101u;
+    size_t continuations = 0, i = 0;
+    for (; i + 8 <= n; i += 8) { /* bytes of the form 10xxxxxx, by eights: the product's top byte is their sum */
+        uint64_t word;
+        memcpy(&word, s + i, 8);
+        continuations += (word >> 7 & ~word >> 6 & ones) * ones >> 56;
+    }
+    for (; i < n; i++) continuations += ((unsigned char)s[i] & 0xC0) == 0x80;
+    return n - continuations;
+}
+
 size_t utf8_valid(const char *s, size_t n) {
     size_t i = 0;
     while (i < n) {

@@ -10,6 +10,8 @@
 int utf8_decode(const char *s, size_t n, uint32_t *code);
 /* Writes 1..4 bytes; returns how many, 0 for a surrogate or a value past 0x10FFFF. */
 int utf8_encode(uint32_t code, char out[4]);
+/* The number of characters in valid text. */
+size_t utf8_count(const char *s, size_t n);
 /* Offset of the first invalid byte, n when all is valid. */
 size_t utf8_valid(const char *s, size_t n);
 /* Length of an incomplete but so far valid character at the end of s (0..3): what a stream must hold back. */

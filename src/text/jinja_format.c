@@ -22,12 +22,6 @@ typedef struct Spec {
     int64_t width, precision; /* precision -1: not given */
 } Spec;
 
-static size_t count_chars(const char *s, size_t n) {
-    size_t chars = 0;
-    for (size_t i = 0; i < n; i++) chars += ((unsigned char)s[i] & 0xC0) != 0x80;
-    return chars;
-}
-
 /* ---- padding and digits ---- */
 
 static void repeat_fill(Buffer *out, const char *fill, int64_t n) {
@@ -36,7 +30,7 @@ static void repeat_fill(Buffer *out, const char *fill, int64_t n) {
 
 /* prefix (sign, 0x) and body padded to the width; '=' pads between the two. */
 static void put_padded(Buffer *out, const Spec *spec, char align, const char *prefix, const char *body, size_t n) {
-    int64_t room = spec->width - (int64_t)(strlen(prefix) + count_chars(body, n));
+    int64_t room = spec->width - (int64_t)(strlen(prefix) + utf8_count(body, n));
     int64_t left = room <= 0 ? 0 : align == '>' ? room : align == '^' ? room / 2 : 0;
     const char *fill = spec->fill[0] ? spec->fill : " ";
     repeat_fill(out, fill, left);

@@ -267,12 +267,6 @@ static bool window(Run *run, Value self, Value start, Value stop, Value *out, in
     return jinja_slice(run, self, start, stop, (Value){.type = V_MISSING}, out);
 }
 
-static size_t chars_in(const char *s, size_t n) {
-    size_t chars = 0;
-    for (size_t i = 0; i < n; i++) chars += ((unsigned char)s[i] & 0xC0) != 0x80;
-    return chars;
-}
-
 /* Where argv[0] is inside of self[argv[1]:argv[2]], -1 for nowhere. */
 static bool find(Run *run, Value self, const Value *argv, bool last, int64_t *out) {
     const String *what;
@@ -286,7 +280,7 @@ static bool find(Run *run, Value self, const Value *argv, bool last, int64_t *ou
     const char *at = last           ? find_back((Piece){s->data, s->length}, what->data, what->length)
                      : what->length ? memmem(s->data, s->length, what->data, what->length)
                                     : s->data;
-    *out = !at || outside ? -1 : start + (int64_t)chars_in(s->data, (size_t)(at - s->data));
+    *out = !at || outside ? -1 : start + (int64_t)utf8_count(s->data, (size_t)(at - s->data));
     return true;
 }
 

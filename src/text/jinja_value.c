@@ -13,16 +13,10 @@ enum { HASHED_FROM = 9 }; /* entries from which a dict is hashed */
 
 /* ---- making ---- */
 
-static size_t count_chars(const char *s, size_t n) {
-    size_t chars = 0;
-    for (size_t i = 0; i < n; i++) chars += ((unsigned char)s[i] & 0xC0) != 0x80;
-    return chars;
-}
-
 bool value_text_ref(Run *run, const char *data, size_t length, Value *out) {
     String *s = run_take(run, 1, sizeof *s);
     if (!s) return false;
-    *s = (String){data, length, count_chars(data, length), false};
+    *s = (String){data, length, utf8_count(data, length), false};
     *out = value_string(s);
     return true;
 }
@@ -32,7 +26,7 @@ bool value_text_safe(Run *run, const char *data, size_t length, bool safe, Value
     if (!s) return false;
     char *copy = (char *)(s + 1);
     if (length) memcpy(copy, data, length);
-    *s = (String){copy, length, count_chars(copy, length), safe};
+    *s = (String){copy, length, utf8_count(copy, length), safe};
     *out = value_string(s);
     return true;
 }

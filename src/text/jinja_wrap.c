@@ -275,8 +275,7 @@ static bool pretty_dict(Printer *p, const Dict *d, int64_t indent, int64_t allow
         size_t from = p->out->length;
         if (!flat(p, p->out, d->keys[at])) return false;
         buffer_text(p->out, ": ");
-        size_t chars = 0;
-        for (size_t k = from; k < p->out->length; k++) chars += ((unsigned char)p->out->data[k] & 0xC0) != 0x80;
+        size_t chars = utf8_count(p->out->data + from, p->out->length - from);
         if (!pretty(p, d->values[at], indent + 1 + (int64_t)chars, i + 1 == d->n ? allowance + 1 : 1)) return false;
     }
     buffer_byte(p->out, '}');
@@ -287,8 +286,7 @@ static bool pretty_dict(Printer *p, const Dict *d, int64_t indent, int64_t allow
 static bool pretty(Printer *p, Value v, int64_t indent, int64_t allowance) {
     Buffer line = {0};
     bool ok = flat(p, &line, v);
-    size_t chars = 0;
-    for (size_t i = 0; i < line.length; i++) chars += ((unsigned char)line.data[i] & 0xC0) != 0x80;
+    size_t chars = utf8_count(line.data, line.length);
     bool fits = (int64_t)chars <= PPRINT_WIDTH - indent - allowance;
     bool nested = (v.type == V_LIST || v.type == V_TUPLE || v.type == V_DICT) && line.length > 2;
     if (ok && (fits || (!nested && v.type != V_STRING))) buffer_append(p->out, buffer_string(&line), line.length);

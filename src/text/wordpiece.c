@@ -2,6 +2,7 @@
  * unknown token. Words over the limit are unknown at once, which also bounds the quadratic search. */
 #include "text/wordpiece.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "text/component.h"
 
 #include <string.h>
@@ -37,12 +38,6 @@ static bool put_unknown(const WordPiece *w, IdList *out, Error *err) {
     return id_list_push(out, w->unknown) || error_memory(err, "ids");
 }
 
-static size_t count_characters(const char *text, size_t n) {
-    size_t count = 0;
-    for (size_t i = 0; i < n; i++) count += (text[i] & 0xC0) != 0x80;
-    return count;
-}
-
 /* The id of the longest token text[0..*n); -1 when there is none. */
 static int32_t longest(const WordPiece *w, const char *text, size_t *n, bool inside, Buffer *work) {
     size_t prefix = inside ? strlen(w->prefix) : 0;
@@ -61,7 +56,7 @@ static int32_t longest(const WordPiece *w, const char *text, size_t *n, bool ins
 }
 
 bool wordpiece_encode(const WordPiece *w, Buffer *work, const char *text, size_t n, IdList *out, Error *err) {
-    if (count_characters(text, n) > w->max_characters) return put_unknown(w, out, err);
+    if (utf8_count(text, n) > w->max_characters) return put_unknown(w, out, err);
     size_t before = out->n;
     for (size_t i = 0; i < n;) {
         size_t length = n - i;

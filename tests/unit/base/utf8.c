@@ -43,6 +43,17 @@ static void decodes_and_encodes_every_length(void **state) {
     assert_int_equal(utf8_encode(0x110000, out), 0);
 }
 
+static void characters_are_counted(void **state) {
+    (void)state;
+    static const char *const characters[] = {"a", "\xC3\xB1", "\xE2\x82\xAC", "\xF0\x9F\x8C\xB1", "z"};
+    Buffer b = {0};
+    for (size_t n = 0; n < 60; n++) {
+        assert_int_equal(utf8_count(buffer_string(&b), b.length), n);
+        buffer_text(&b, characters[n * n % 5]);
+    }
+    buffer_clear(&b);
+}
+
 static void refuses_what_is_not_utf8(void **state) {
     (void)state;
     static const char *bad[] = {"\x80",
@@ -112,8 +123,11 @@ static void replaces_each_maximal_part_once(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(decodes_and_encodes_every_length), cmocka_unit_test(refuses_what_is_not_utf8),
-        cmocka_unit_test(names_the_first_bad_byte),         cmocka_unit_test(holds_back_only_what_may_be_completed),
+        cmocka_unit_test(decodes_and_encodes_every_length),
+        cmocka_unit_test(characters_are_counted),
+        cmocka_unit_test(refuses_what_is_not_utf8),
+        cmocka_unit_test(names_the_first_bad_byte),
+        cmocka_unit_test(holds_back_only_what_may_be_completed),
         cmocka_unit_test(replaces_each_maximal_part_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
