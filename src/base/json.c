@@ -25,7 +25,8 @@ enum {
     EXACT_DIGITS = 15,
     READ_AHEAD = 8,
     WINDOW = 1 << 16,
-    TEXT_ROOM = 1 << 10,
+    TEXTS_FIRST = 1 << 12,
+    TEXTS_MOST = 1 << 20,
     LONGEST_WORD = 9,    /* -Infinity */
     LONGEST_ESCAPE = 12, /* a pair of surrogates */
     EXPONENT = 3,        /* the bytes that tell whether a number goes on: e+5 */
@@ -34,8 +35,14 @@ enum {
 #define AFTER_MEMBER "',' or '}' must stand here"
 #define AFTER_ELEMENT "',' or ']' must stand here"
 
+typedef struct TextBlock {
+    struct TextBlock *before;
+    char data[];
+} TextBlock;
+
 struct JsonDoc {
-    Arena arena;
+    Arena arena;      /* arrays of values and of members */
+    TextBlock *texts; /* strings and numbers, one after the other */
     JsonValue root;
 };
 
@@ -50,12 +57,6 @@ typedef struct Source {
     const char *text; /* what is left of a text in memory */
     size_t left;
 } Source;
-
-/* Memory of the arena for the next texts. */
-typedef struct TextRoom {
-    char *data;
-    size_t left;
-} TextRoom;
 
 typedef struct Options {
     unsigned flags;
@@ -75,7 +76,8 @@ typedef struct Parser {
     size_t line;
     int depth;
     Stack values, members;
-    TextRoom room;
+    char *room; /* for the next text, and how many bytes are left there */
+    size_t room_left, texts_size;
     const JsonTap *tap;        /* the one whose children are being read */
     uint64_t tapped;           /* a bit per tap: its container was met */
     const JsonMember *path[2]; /* the members being read in the root object and in the object below it */
@@ -193,22 +195,28 @@ static bool stack_take(Parser *ps, Stack *s, size_t base, size_t size, void **ou
 
 /* ---- strings ---- */
 
-/* A copy in the arena with a NUL after it; NULL when out of memory. */
+static bool more_room(Parser *ps, size_t n) {
+    size_t size = ps->texts_size ? ps->texts_size * 2 : TEXTS_FIRST;
+    if (size > TEXTS_MOST) size = TEXTS_MOST;
+    ps->texts_size = size;
+    if (size <= n) size = n + 1;
+    TextBlock *block = mem_array(sizeof *block + size, 1);
+    if (!block) return error_memory(ps->err, "JSON");
+    block->before = ps->doc->texts;
+    ps->doc->texts = block;
+    ps->room = block->data;
+    ps->room_left = size;
+    return true;
+}
+
+/* A copy with a NUL after it; NULL when out of memory. */
 static const char *keep_text(Parser *ps, const char *text, size_t n) {
-    if (!ps->room.data || n >= ps->room.left) {
-        size_t size = n < TEXT_ROOM ? TEXT_ROOM : n + 1;
-        char *data = arena_aligned(&ps->doc->arena, size, 1, 1);
-        if (!data) {
-            error_memory(ps->err, "JSON");
-            return NULL;
-        }
-        ps->room = (TextRoom){data, size};
-    }
-    char *copy = ps->room.data;
+    if ((!ps->room || n >= ps->room_left) && !more_room(ps, n)) return NULL;
+    char *copy = ps->room;
     memcpy(copy, text, n);
     copy[n] = 0;
-    ps->room.data += n + 1;
-    ps->room.left -= n + 1;
+    ps->room += n + 1;
+    ps->room_left -= n + 1;
     return copy;
 }
 
@@ -262,6 +270,25 @@ static uint64_t find_stop(uint64_t word) {
     return tops & (((word - ' ' * ones) & ~word) | ((quote - ones) & ~quote) | ((backslash - ones) & ~backslash));
 }
 
+/* The first byte of [p, end) that begins no whole valid character; `end` when there is none. */
+static char *valid_end(const Parser *ps, char *p, char *end) {
+    while (p < end) {
+        uint64_t word, high;
+        memcpy(&word, p, sizeof word);
+        high = word & 0x8080808080808080u;
+        if (high == 0) {
+            p += sizeof word;
+            continue;
+        }
+        p += __builtin_ctzll(high) / 8;
+        uint32_t code;
+        int n = p < end ? utf8_decode(p, (size_t)(ps->end - p), &code) : 1;
+        if (n == 0) return p;
+        p += n;
+    }
+    return end;
+}
+
 /* The end of the characters that stand for themselves: one that does not, one that the window cuts, or a bad byte. By
  * eights, for a loop over bytes would guess its end wrongly once per string. */
 static char *plain_end(const Parser *ps) {
@@ -275,7 +302,7 @@ static char *plain_end(const Parser *ps) {
     }
     all |= word & (stop ^ (stop - 1)); /* the bytes up to the stop */
     p += __builtin_ctzll(stop) / 8;
-    return all & 0x8080808080808080u ? ps->p + utf8_valid(ps->p, (size_t)(p - ps->p)) : p;
+    return all & 0x8080808080808080u ? valid_end(ps, ps->p, p) : p;
 }
 
 /* A string's byte that does not stand for itself, and is neither quote nor backslash, and behind which the text has
@@ -465,13 +492,16 @@ static bool parse_member(Parser *ps) {
 }
 
 static bool parse_element(Parser *ps) {
-    JsonValue v;
-    if (!parse_value(ps, &v)) return false;
+    JsonValue v = {.type = JSON_STRING};
+    bool ok = *ps->p == '"' ? parse_string(ps, &v.text, &v.length) : parse_value(ps, &v);
+    if (!ok) return false;
     return stack_push(&ps->values, &v, sizeof v) || error_memory(ps->err, "JSON");
 }
 
-/* From the opening bracket to the closing one; the children are then on their stack. */
-static bool parse_children(Parser *ps, bool (*child)(Parser *), char close, const char *what) {
+/* From the opening bracket to the closing one; the children are then on their stack. Inlined, so that the calls of
+ * `child` are direct. */
+static inline __attribute__((always_inline)) bool parse_children(Parser *ps, bool (*child)(Parser *), char close,
+                                                                 const char *what) {
     if (++ps->depth > MAX_DEPTH) return fail(ps, "more than 512 levels of nesting");
     if (ps->depth <= 2) ps->path[ps->depth - 1] = NULL;
     ps->p++;
@@ -516,15 +546,13 @@ static bool parse_object(Parser *ps, JsonValue *out) {
 
 /* ---- tapped containers ---- */
 
-/* Hands a child over and drops what the arena and the stacks hold of it. */
+/* Hands a child over and drops what the arena and the stacks hold of it; its texts stay. */
 static bool tap_child(Parser *ps, bool (*read)(Parser *, JsonMember *)) {
     JsonMember m = {0};
     ArenaMark mark = arena_mark(&ps->doc->arena);
-    TextRoom room = ps->room;
     size_t values = ps->values.n;
     bool ok = read(ps, &m) && ps->tap->take(ps->tap->context, &m, ps->err);
     ps->values.n = values;
-    ps->room = room;
     arena_rewind(&ps->doc->arena, mark);
     return ok;
 }
@@ -658,6 +686,10 @@ JsonDoc *json_parse_file_tapped(const char *path, const JsonTap *taps, size_t n_
 void json_free(JsonDoc *doc) {
     if (!doc) return;
     arena_clear(&doc->arena);
+    for (TextBlock *block = doc->texts, *before; block; block = before) {
+        before = block->before;
+        mem_free(block);
+    }
     mem_free(doc);
 }
 

@@ -39,9 +39,10 @@ static bool is_joined(const MergeLoader *l, uint32_t index, const MergeText *m) 
     const Vocab *v = l->bpe->vocab;
     if (index >= (uint32_t)v->count) return false;
     const VocabToken *t = &v->tokens[index];
+    const char *text = v->bytes + t->start;
     size_t left = m->length[0], right = right_length(l, m);
-    return t->length == left + right && memcmp(v->bytes + t->start, m->text, left) == 0 &&
-           memcmp(v->bytes + t->start + left, m->text + left + l->skip, right) == 0;
+    return t->length == left + right && memcmp(text, m->text[0], left) == 0 &&
+           memcmp(text + left, m->text[1] + l->skip, right) == 0;
 }
 
 /* The id of both parts together; -1 when they are no token. */
@@ -50,8 +51,8 @@ static int32_t find_joined(MergeLoader *l, const MergeText *m) {
     if (is_joined(l, l->guess, m)) return v->tokens[l->guess].id;
     if (is_joined(l, l->guess + 1, m)) return v->tokens[++l->guess].id;
     buffer_reset(&l->joined);
-    buffer_append(&l->joined, m->text, m->length[0]);
-    buffer_append(&l->joined, m->text + m->length[0] + l->skip, right_length(l, m));
+    buffer_append(&l->joined, m->text[0], m->length[0]);
+    buffer_append(&l->joined, m->text[1] + l->skip, right_length(l, m));
     int32_t id = vocab_find(v, buffer_string(&l->joined), l->joined.length);
     if (id >= 0) l->guess = v->by_id[id] - 1;
     return id;
@@ -59,16 +60,16 @@ static int32_t find_joined(MergeLoader *l, const MergeText *m) {
 
 static bool find_parts(MergeLoader *l, size_t rank, Lookup *found, Error *err) {
     const MergeText *m = &l->merges[rank];
-    const char *right = m->text + m->length[0];
     if (m->length[1] < l->skip)
-        return error_set(err, "merge %zu: \"%.*s\" lacks the prefix", rank, (int)m->length[1], right);
-    found->id[0] = vocab_find_key(l->bpe->vocab, m->text, m->length[0], found->key[0]);
-    found->id[1] = vocab_find_key(l->bpe->vocab, right, m->length[1], found->key[1]);
+        return error_set(err, "merge %zu: \"%.*s\" lacks the prefix", rank, (int)m->length[1], m->text[1]);
+    for (int k = 0; k < 2; k++) {
+        found->id[k] = vocab_find_key(l->bpe->vocab, m->text[k], m->length[k], found->key[k]);
+    }
     found->id[2] = find_joined(l, m);
     if (l->joined.failed) return error_memory(err, "merges");
     if (found->id[0] < 0 || found->id[1] < 0 || found->id[2] < 0) {
         return error_set(err, "merge %zu (\"%.*s\" \"%.*s\") uses a token that is not in the vocabulary", rank,
-                         (int)m->length[0], m->text, (int)m->length[1], right);
+                         (int)m->length[0], m->text[0], (int)m->length[1], m->text[1]);
     }
     __builtin_prefetch(&l->bpe->merges[bpe_merge_slot(l->bpe, bpe_merge_key(found->id[0], found->id[1]))], 1);
     return true;
@@ -81,9 +82,10 @@ static bool load_group(MergeLoader *l, size_t first, size_t end, Error *err) {
     for (size_t i = first; i < end; i++) {
         const MergeText *m = &l->merges[i];
         uint64_t *key = group[i - first].key;
-        key[0] = vocab_key(m->text, m->length[0]);
-        key[1] = vocab_key(m->text + m->length[0], m->length[1]);
-        for (int k = 0; k < 2; k++) vocab_prefetch_slot(v, key[k]);
+        for (int k = 0; k < 2; k++) {
+            key[k] = vocab_key(m->text[k], m->length[k]);
+            vocab_prefetch_slot(v, key[k]);
+        }
     }
     for (size_t i = 0; i < end - first; i++) {
         for (int k = 0; k < 2; k++) vocab_prefetch_token(v, group[i].key[k]);

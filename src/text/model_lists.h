@@ -3,17 +3,16 @@
 #ifndef LOCKSTEP_TEXT_MODEL_LISTS_H
 #define LOCKSTEP_TEXT_MODEL_LISTS_H
 
-#include "base/arena.h"
 #include "base/json.h"
 #include "text/vocab.h"
 
+/* Texts belong to the JSON document. */
 typedef struct MergeText {
-    const char *text; /* the left token and right after it the right one */
+    const char *text[2]; /* left, right */
     uint32_t length[2];
 } MergeText;
 
 typedef struct ModelLists {
-    Arena texts;
     VocabEntry *entries; /* of a vocabulary that is an object; a Unigram's array stays in the document */
     size_t n_entries, entries_capacity;
     MergeText *merges;
@@ -22,8 +21,8 @@ typedef struct ModelLists {
 
 enum { MODEL_TAPS = 2 };
 
-/* Empties *lists; the taps fill it. */
-void model_lists_init(ModelLists *lists, JsonTap taps[MODEL_TAPS]);
+/* The taps that fill *lists, which is all zero. */
+void model_lists_taps(ModelLists *lists, JsonTap taps[MODEL_TAPS]);
 void model_lists_clear(ModelLists *lists);
 
 #endif

@@ -88,9 +88,9 @@ static Tokenizer *build(const JsonDoc *json, const ModelLists *lists, const Json
 }
 
 Tokenizer *tokenizer_parse(const char *json, size_t n, const char *config, size_t n_config, Error *err) {
-    ModelLists lists;
+    ModelLists lists = {0};
     JsonTap taps[MODEL_TAPS];
-    model_lists_init(&lists, taps);
+    model_lists_taps(&lists, taps);
     JsonDoc *doc = json_parse_tapped(json, n, taps, MODEL_TAPS, err), *config_doc = NULL;
     Tokenizer *t = NULL;
     if (!doc) {
@@ -172,9 +172,9 @@ static Tokenizer *load_tekken(const char *path, const JsonValue *config, Error *
 }
 
 static Tokenizer *load_json(const char *path, const JsonDoc *config, Error *err) {
-    ModelLists lists;
+    ModelLists lists = {0};
     JsonTap taps[MODEL_TAPS];
-    model_lists_init(&lists, taps);
+    model_lists_taps(&lists, taps);
     JsonDoc *doc = json_parse_file_tapped(path, taps, MODEL_TAPS, err);
     Tokenizer *t = doc ? build(doc, &lists, config, err) : NULL;
     if (doc && !t) error_prefix(err, "%s", path);
