@@ -52,6 +52,7 @@ def test_generate_from_raw_text_and_from_ids(lockstep, tape):
     (["Red"], "", "stop"),
 ])
 def test_stop_strings_span_tokens(lockstep, tape, stops, text, reason):
+    """cases.md, number 5."""
     folder, _ = tape
     flags = [flag for stop in stops for flag in ("--stop", stop)]
     got = answer(lockstep, folder, "--prompt", ASSISTANT, *flags)
@@ -66,7 +67,7 @@ def test_a_limit_releases_what_a_stop_string_withheld(lockstep, tape):
 
 
 def test_characters_over_two_tokens(lockstep, tmp_path):
-    """The halves of an emoji as tokens of their own: bytes, which the tape can not hold, so the bias plays them."""
+    """cases.md, number 3. The halves of an emoji as tokens of their own: bytes, which the tape can not hold, so the bias plays them."""
     folder = tmp_path / "tape"
     ids = write_tape(folder, ["go"])
     flags = [f"{b}={100 - i}" for i, b in enumerate("🌱".encode())]
@@ -76,6 +77,33 @@ def test_characters_over_two_tokens(lockstep, tmp_path):
     cut = answer(lockstep, folder, "--ids", ids["go"], "-n", 3, "--presence-penalty", 50,
                  *[x for flag in flags for x in ("--logit-bias", flag)])
     assert cut["text"] == "\ufffd"
+
+
+def test_one_begin_token(lockstep, tmp_path):
+    """cases.md, number 6: the template writes it, or the post-processor does, never both."""
+    folder = tmp_path / "tape"
+    ids = write_tape(folder, ["<s>", "Red"], special=["<s>"], template="<s>{{ messages[0].content }}")
+    path = folder / "tokenizer.json"
+    tokenizer = json.loads(path.read_text())
+    tokenizer["post_processor"] = {
+        "type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+        "pair": [], "special_tokens": {"<s>": {"id": "<s>", "ids": [ids["<s>"]], "tokens": ["<s>"]}}}
+    path.write_text(json.dumps(tokenizer))
+    assert json.loads(lockstep("tokenize", folder, "--text", "Red").out) == [ids["<s>"], ids["Red"]]
+    assert answer(lockstep, folder, "--prompt", "Red")["timings"]["prompt_tokens"] == 2
+    assert answer(lockstep, folder, "--messages", write_messages(tmp_path, "Red"))["timings"]["prompt_tokens"] == 2
+
+
+def test_tool_arguments_as_text(lockstep, tmp_path):
+    """cases.md, number 9: messages are a client's, so the template gets the mapping; a line of variables is taken as it stands."""
+    folder, messages, line = tmp_path / "tape", tmp_path / "messages.json", tmp_path / "line.jsonl"
+    write_tape(folder, ["Red"], template="{% for k, v in messages[0].tool_calls[0].function.arguments|items %}{{ k }}{{ v }}{% endfor %}")
+    call = {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": '{"a": "bc"}'}}]}
+    messages.write_text(json.dumps([call]))
+    line.write_text(json.dumps({"messages": [call]}))
+    assert lockstep("template", folder, "--messages", messages).out.strip() == "abc"
+    assert answer(lockstep, folder, "--messages", messages, "-n", 1)["timings"]["prompt_tokens"] == 3
+    assert "Can only get item pairs from a mapping" in lockstep("template", folder, "--jsonl", line).out
 
 
 def test_tokenize_and_detokenize(lockstep, tape, tmp_path):

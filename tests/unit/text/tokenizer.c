@@ -154,6 +154,7 @@ static void decodes(const Tokenizer *t, const int32_t *ids, size_t n, bool skip,
     buffer_clear(&b);
 }
 
+/* cases.md, number 1. */
 static void spaces_and_specials_are_taken_literally(void **state) {
     (void)state;
     Tokenizer *t = spm(SPM_NORMALIZER, "null", "null");
@@ -177,6 +178,7 @@ static void spaces_and_specials_are_taken_literally(void **state) {
     tokenizer_free(t);
 }
 
+/* cases.md, number 2. */
 static void added_tokens_keep_their_flags(void **state) {
     (void)state;
     Tokenizer *t = characters();
@@ -187,6 +189,7 @@ static void added_tokens_keep_their_flags(void **state) {
     tokenizer_free(t);
 }
 
+/* cases.md, number 3. */
 static void a_character_over_two_tokens_waits_for_the_second(void **state) {
     (void)state;
     Tokenizer *t = byte_level("\xC3\xB0 \xC5\x81|\xC4\xAE \xC2\xB1|\xC4\xA0 o|\xC4\xA0o k", BYTE_LEVEL);
@@ -215,6 +218,7 @@ static void a_character_over_two_tokens_waits_for_the_second(void **state) {
     tokenizer_free(t);
 }
 
+/* cases.md, number 4. */
 static void a_byte_level_vocabulary_decodes_as_one(void **state) {
     (void)state;
     Tokenizer *t = byte_level("\xC4\xA0 y|\xC4\xA0y o", SPM_DECODER);
