@@ -190,7 +190,7 @@ bool bind_plan_weight(Binder *b, const LinearSpec *spec, int layer, int expert, 
     return scales ? plan_quantized(b, module, scales, plan) : plan_float(b, module, suffix, plan);
 }
 
-static bool plan_bias(Binder *b, const LinearSpec *spec, int layer, int expert, LinearPlan *plan) {
+bool bind_plan_bias(Binder *b, const LinearSpec *spec, int layer, int expert, LinearPlan *plan) {
     char module[NAME_MAX_BYTES], name[NAME_MAX_BYTES + 16];
     int64_t there = plan->transposed ? plan->source.cols : plan->source.rows;
     Shape vector = {1, {there}}, stack = {2, {plan->n_slots, there}};
@@ -226,7 +226,7 @@ bool bind_add_linear(Binder *b, const LinearPlan *plan) {
 bool bind_linear(Binder *b, const LinearSpec *spec, int layer, int64_t rows, int64_t cols, const Linear **out) {
     LinearPlan plan = {.out = out};
     if (!spec->name) return true;
-    return bind_plan_weight(b, spec, layer, -1, rows, cols, &plan) && plan_bias(b, spec, layer, -1, &plan) &&
+    return bind_plan_weight(b, spec, layer, -1, rows, cols, &plan) && bind_plan_bias(b, spec, layer, -1, &plan) &&
            bind_add_linear(b, &plan);
 }
 
@@ -275,7 +275,7 @@ bool bind_experts(Binder *b, const LinearSpec *forms, int layer, int n, int64_t 
         LinearSpec spec = *form;
         if (form->blocks.total && !choose_block(b, form, i, rows, cols, &spec, &plan)) return false;
         if (!bind_plan_weight(b, &spec, layer, each ? i : -1, rows, cols, &plan) ||
-            !plan_bias(b, &spec, layer, each ? i : -1, &plan) || !bind_add_linear(b, &plan))
+            !bind_plan_bias(b, &spec, layer, each ? i : -1, &plan) || !bind_add_linear(b, &plan))
             return false;
     }
     *out = list;

@@ -49,6 +49,8 @@ struct Binder {
 /* Module `spec` as a plan, without its bias; expert -1: none. */
 bool bind_plan_weight(Binder *b, const LinearSpec *spec, int layer, int expert, int64_t rows, int64_t cols,
                       LinearPlan *plan);
+/* Its bias, where it has one. */
+bool bind_plan_bias(Binder *b, const LinearSpec *spec, int layer, int expert, LinearPlan *plan);
 bool bind_add_linear(Binder *b, const LinearPlan *plan);
 
 #endif

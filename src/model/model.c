@@ -80,7 +80,7 @@ static size_t count_idle_bytes(const Blueprint *b, const Weights *w, int layer) 
 
 /* All other linears are read by a step; the embedding only when it is the head as well. */
 static size_t count_step_bytes(const Blueprint *b, const Weights *w) {
-    size_t bytes = 0;
+    size_t bytes = w->bytes_again;
     for (int i = 0; i < w->n_linears; i++)
         if (w->linears[i] != w->embedding || w->embedding == w->head) bytes += linear_bytes(w->linears[i]);
     for (int i = 0; i < b->n_layers; i++) bytes -= count_idle_bytes(b, w, i);

@@ -36,7 +36,10 @@ static bool bind_head(Binder *b, Weights *w) {
     if (!present && p->tie == TIE_NO)
         return bind_fail(b, "%s: has no tensor \"%s%s\", though config.json says that it is not tied to the embedding",
                          checkpoint_folder(b->names->checkpoint), name, suffix);
-    if (!present) return true;
+    if (!present && !p->head.bias) return true;
+    if (!present) /* the embedding's weights, with a bias of its own */
+        return bind_plan_weight(b, &p->embedding, -1, -1, p->vocab, p->hidden, &head) &&
+               bind_plan_bias(b, &p->head, -1, -1, &head) && bind_add_linear(b, &head);
     if (p->head.bias) return bind_linear(b, &p->head, -1, p->vocab, p->hidden, &w->head);
     if (!bind_plan_weight(b, &p->head, -1, -1, p->vocab, p->hidden, &head)) return false;
     if (p->tie == TIE_YES && same_weight(&embedding, &head)) return true;
@@ -272,10 +275,12 @@ static bool load_all(const Binder *b, Weights *w, Pool *pool, Error *err) {
         if (!load_vector(&b->vectors[i], w, err)) return false;
     for (int i = 0; i < b->n_linears; i++) {
         const LinearPlan *plan = &b->linears[i];
-        if (plan->same_as)
+        if (plan->same_as) {
             *plan->out = *b->linears[plan->same_as - 1].out;
-        else if (!load_linear(plan, w, pool, err))
+            w->bytes_again += linear_bytes(*plan->out);
+        } else if (!load_linear(plan, w, pool, err)) {
             return false;
+        }
     }
     if (!w->head) w->head = w->embedding;
     return true;

@@ -15,7 +15,6 @@ static AttentionSpec read_attention(const Config *c, int hidden, bool windowed) 
     int own_kv = config_size_or(c, "num_swa_key_value_heads", kv_heads);
     AttentionSpec a = {.n_heads = windowed ? own : heads,
                        .n_kv_heads = windowed ? own_kv : kv_heads,
-                       .rope = windowed,
                        .window = windowed ? config_size(c, "sliding_window") : 0,
                        .o = {.name = "model.layers.*.self_attn.o_proj"},
                        .kernel = config_size_or(c, "conv_window", 2)};
@@ -36,11 +35,12 @@ static bool baichuan_m1_blueprint(const Config *c, Blueprint *b) {
     AttentionSpec full = read_attention(c, b->hidden, false), windowed = read_attention(c, b->hidden, true);
     MlpSpec mlp = standard_mlp(c, &defaults, config_size(c, "intermediate_size"));
     const JsonValue *listed = config_array(c, "sliding_window_layers", -1);
-    if (!config_ok(c) || !blueprint_allocate(c, b, standard_layer_count(c), 2)) return false;
+    windowed.rope = windowed.head_dim != full.head_dim;
+    if (!config_ok(c) || !blueprint_allocate(c, b, standard_layer_count(c), 1 + windowed.rope)) return false;
     for (int i = 0; i < b->n_layers; i++)
         b->layers[i] = standard_layer(standard_lists(listed, i) ? &windowed : &full, &mlp, b->final_norm.eps);
     return standard_rope(c, &defaults, b, 0, full.head_dim, false) &&
-           standard_rope(c, &defaults, b, 1, windowed.head_dim, false) && config_ok(c);
+           (!windowed.rope || standard_rope(c, &defaults, b, 1, windowed.head_dim, false)) && config_ok(c);
 }
 
 const Family family_baichuan_m1 = {"baichuan_m1",         model_types, NULL, standard_skipped_tensors,

@@ -1,6 +1,7 @@
 /* Rows and columns taken out of larger matrices, against the definition of their format. */
 #include "math/format_rows.h"
 #include "base/memory.h"
+#include "math/kernels.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -111,13 +112,30 @@ static void quantised_columns_become_floats(void **state) {
     mem_free(copy);
 }
 
+/* 3, 4 has the length 5; bf16 holds 0.6 and 0.8 as 0.6015625 and 0.80078125. A row that is not finite stays. */
+static void rows_become_unit_rows_of_their_type(void **state) {
+    static const uint16_t values[2][2] = {{0x4040, 0x4080}, {0x7F80, 0x3F80}};
+    static const float expected[2] = {0.6015625f, 0.80078125f};
+    WeightSource from = {.format = WEIGHT_BF16, .rows = 2, .cols = 2, .codes = values}, out;
+    float row[2];
+    void *copy;
+    (void)state;
+    assert_true(weight_unit_rows(&from, &out, &copy, NULL));
+    weight_row(&out, 0, row);
+    assert_memory_equal(row, expected, sizeof row);
+    assert_memory_equal((const uint16_t *)out.codes + 2, values[1], 4);
+    mem_free(copy);
+}
+
 int main(void) {
+    kernels_select(NULL, NULL);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_that_lie_together_are_only_pointed_at),
         cmocka_unit_test(interleaved_rows_are_gathered),
         cmocka_unit_test(quantised_rows_keep_their_scales),
         cmocka_unit_test(columns_become_rows),
         cmocka_unit_test(quantised_columns_become_floats),
+        cmocka_unit_test(rows_become_unit_rows_of_their_type),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

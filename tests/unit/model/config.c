@@ -59,6 +59,8 @@ static void values_are_read_and_fallbacks_taken(void **state) {
     assert_true(config_number_each(&f.c, "holes", 1, 0.25) == 0.25 && config_number_each(&f.c, "absent", 0, 4) == 4);
     assert_false(config_has(&f.c, "none"));
     assert_int_equal(config_array(&f.c, "list", 2)->length, 2);
+    assert_int_equal(config_size_at(&f.c, "list", 2, 1), 2);
+    assert_true(config_number_at(&f.c, "list", 2, 0) == 1);
     assert_null(config_string_or(&f.c, "absent", NULL));
     assert_finishes(&f, &plain, NULL);
     close_text(&f);
@@ -155,6 +157,22 @@ static void wrong_counts_and_items_are_mistakes(void **state) {
     assert_item_refused("{\"n\": [-2]}", "\"n\" has -2, expected whole numbers");
 }
 
+static void lists_of_each_layer_are_checked(void **state) {
+    static const char *const cases[][2] = {{"{\"n\": [1, 2]}", "\"n\" has 2 items, expected 3"},
+                                           {"{\"n\": [1, 2, \"x\"]}", "expected a list of numbers"},
+                                           {"{\"n\": [1, 2, 0]}", "\"n\" item 2 is 0, expected a whole number"},
+                                           {"{\"n\": [1, 2, 2.5]}", "\"n\" item 2 is 2.5, expected"},
+                                           {"{}", "has no \"n\", which this model needs"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Fixture f;
+        open_text(&f, cases[i][0]);
+        assert_int_equal(config_size_at(&f.c, "n", 3, 2), 1);
+        assert_finishes(&f, &plain, cases[i][1]);
+        close_text(&f);
+    }
+}
+
 static void the_first_mistake_sticks(void **state) {
     Fixture f;
     (void)state;
@@ -189,6 +207,7 @@ int main(void) {
         cmocka_unit_test(a_section_accounts_for_its_own_keys),
         cmocka_unit_test(wrong_values_are_shown_with_what_was_expected),
         cmocka_unit_test(wrong_counts_and_items_are_mistakes),
+        cmocka_unit_test(lists_of_each_layer_are_checked),
         cmocka_unit_test(the_first_mistake_sticks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
