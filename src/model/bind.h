@@ -29,7 +29,7 @@ typedef struct IndexWeights {
 } IndexWeights;
 
 typedef struct MlaWeights {
-    const Linear *q_a, *q, *kv_a, *k_rope, *o;
+    const Linear *q_a, *q, *kv_a, *k_rope, *gate, *o;
     const Linear **embed_q, **unembed; /* [n_heads] */
     Norm q_norm, kv_norm;
     IndexWeights index;

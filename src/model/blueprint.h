@@ -171,6 +171,7 @@ typedef struct MlaSpec {
     LinearSpec unembed[EXPERT_FORMS];       /* per head [v_dim, kv_rank]: mixed latents into values */
     NormSpec q_norm, kv_norm;               /* of the latents */
     PositionScale position_scale;
+    LinearSpec gate; /* [n_heads, hidden]: its sigmoid multiplies what the heads give */
     IndexSpec index; /* q_rank is not 0 then */
 } MlaSpec;
 
@@ -205,6 +206,7 @@ typedef struct DeltaSpec {
     LinearSpec b;                /* [v_heads]: how much of a correction is written, after a sigmoid */
     float b_scale;               /* of that sigmoid; 0: 1 */
     const char *a_log, *dt_bias; /* tensors: decay = exp(-exp(a_log) * softplus(a + dt_bias)) */
+    float decay_floor;           /* not 0: decay = exp(decay_floor * sigmoid(exp(a_log) * (a + dt_bias))) instead */
     bool decay_each;             /* a decay per key channel and value head, not per value head */
     NormSpec norm;               /* of each head's output, [v_dim] */
     Activation gate_act;         /* of z, which multiplies the normed output */

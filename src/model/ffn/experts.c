@@ -223,7 +223,7 @@ bool experts_routed(Step *s, int layer, const float *router_x, const float *x, f
     if (e->router_softcap != 0) ops_softcap(s->pool, logits, e->router_softcap, logits, s->n, e->rule.n_experts);
     step_tap(s, layer, "router", logits, e->rule.n_experts);
     if (!route(s, e, logits, w->correction, &t)) return false;
-    s->counts.experts += (uint64_t)t.n_used;
+    s->counts.experts += (uint64_t)t.n_own;
     for (int i = 0; i < t.n_pairs && w->expert_scale; i++) t.weights[i] *= w->expert_scale[t.ids[i]];
     float *up = step_floats(s, t.n_pairs, e->expert.width), *pairs = step_floats(s, t.n_pairs, s->blueprint->hidden);
     float *gate = w->gate ? step_floats(s, t.n_pairs, e->expert.width) : NULL;

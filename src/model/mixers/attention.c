@@ -169,12 +169,6 @@ static bool read_rows(Step *s, int layer, float *q, float *mixed) {
 
 /* ---- what comes out ---- */
 
-static void gate_heads(const Step *s, const AttentionSpec *a, const float *gate, float *mixed) {
-    size_t dim = (size_t)value_dim(a);
-    for (size_t i = 0; i < (size_t)s->n * (size_t)a->n_heads; i++)
-        for (size_t d = 0; d < dim; d++) mixed[i * dim + d] *= gate[i];
-}
-
 /* x: the mixer's input. */
 static bool apply_gate(Step *s, int layer, const float *x, float *mixed) {
     const AttentionSpec *a = &s->blueprint->layers[layer].attention;
@@ -187,7 +181,7 @@ static bool apply_gate(Step *s, int layer, const float *x, float *mixed) {
         ops_act_mul(s->pool, a->gate_act, gate, mixed, mixed, s->n, width);
     } else {
         ops_act(s->pool, a->gate_act, gate, gate, s->n, width);
-        gate_heads(s, a, gate, mixed);
+        heads_gate(s, gate, mixed, a->n_heads, value_dim(a));
     }
     step_tap(s, layer, "gated attention", mixed, mixed_width);
     return true;

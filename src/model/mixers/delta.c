@@ -139,7 +139,7 @@ static bool project_latent(Step *s, int layer, const Linear *down, const Linear 
            step_linear(s, &job, 1, latent, linear_rows(down), layer, name);
 }
 
-/* decay = exp(-exp(a_log) * softplus(a + dt_bias)); in place of a. */
+/* decay = exp(-exp(a_log) * softplus(a + dt_bias)), or the form with a floor; in place of a. */
 static bool make_decay(Step *s, int layer, const DeltaSpec *d, const DeltaWeights *w, float *a) {
     int width = decays_width(d), each = width / d->v_heads;
     float *rate = step_floats(s, 1, d->v_heads);
@@ -148,9 +148,14 @@ static bool make_decay(Step *s, int layer, const DeltaSpec *d, const DeltaWeight
     ops_act(s->pool, ACT_EXP, w->a_log, rate, 1, d->v_heads);
     for (int r = 0; r < s->n; r++)
         ops_add(s->pool, a + (size_t)r * (size_t)width, w->dt_bias, a + (size_t)r * (size_t)width, 1, width);
-    ops_act(s->pool, ACT_SOFTPLUS, a, a, s->n, width);
+    if (d->decay_floor == 0) ops_act(s->pool, ACT_SOFTPLUS, a, a, s->n, width);
     for (int r = 0; r < s->n; r++)
-        for (int i = 0; i < width; i++) a[(size_t)r * (size_t)width + (size_t)i] *= -rate[i / each];
+        for (int i = 0; i < width; i++)
+            a[(size_t)r * (size_t)width + (size_t)i] *= d->decay_floor == 0 ? -rate[i / each] : rate[i / each];
+    if (d->decay_floor != 0) {
+        ops_act(s->pool, ACT_SIGMOID, a, a, s->n, width);
+        ops_scale(s->pool, a, d->decay_floor, a, s->n, width);
+    }
     ops_act(s->pool, ACT_EXP, a, a, s->n, width);
     return true;
 }

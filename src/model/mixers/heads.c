@@ -46,6 +46,11 @@ void heads_dot(const Step *s, const float *q, const float *weight, const float *
     }
 }
 
+void heads_gate(const Step *s, const float *gate, float *x, int heads, int dim) {
+    for (size_t i = 0; i < (size_t)s->n * (size_t)heads; i++)
+        for (size_t d = 0; d < (size_t)dim; d++) x[i * (size_t)dim + d] *= gate[i];
+}
+
 void heads_mix(const Step *s, const float *gate, const float *x, float *y, int heads, int dim) {
     for (int i = 0; i < s->n * heads; i++)
         for (int d = 0; d < dim; d++) {

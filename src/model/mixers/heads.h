@@ -15,6 +15,8 @@ void heads_scale(const Step *s, const float *gain, float *x, int heads, int dim)
 void heads_round(const float *grid, float *x, size_t n);
 /* out [n][heads] = q . weight[h] + bias[h] for each head of q [n][heads * dim]; weight [heads][dim]. */
 void heads_dot(const Step *s, const float *q, const float *weight, const float *bias, float *out, int heads, int dim);
+/* Head h of x [n][heads * dim] times gate [n][heads], in place. */
+void heads_gate(const Step *s, const float *gate, float *x, int heads, int dim);
 /* y = g * x + (1 - g) * y, head by head: gate [n][heads], x and y [n][heads * dim]. */
 void heads_mix(const Step *s, const float *gate, const float *x, float *y, int heads, int dim);
 

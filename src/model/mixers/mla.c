@@ -6,6 +6,7 @@
  * As the attention sees it: one key-value head, keys [latent, rotated part], values the latent. */
 #include "math/rope.h"
 #include "model/mechanism.h"
+#include "model/mixers/heads.h"
 #include "model/mixers/indexer.h"
 #include "model/mixers/position_scale.h"
 
@@ -38,6 +39,7 @@ static bool mla_bind(Binder *b, const LayerSpec *spec, int layer, LayerWeights *
            bind_norm(b, &m->kv_norm, layer, m->kv_rank, &w->kv_norm) &&
            bind_experts(b, m->embed_q, layer, m->n_heads, m->kv_rank, m->nope_dim, &w->embed_q) &&
            bind_experts(b, m->unembed, layer, m->n_heads, m->v_dim, m->kv_rank, &w->unembed) &&
+           bind_linear(b, &m->gate, layer, m->n_heads, hidden, &w->gate) &&
            bind_linear(b, &m->o, layer, hidden, (int64_t)m->n_heads * m->v_dim, &w->o);
 }
 
@@ -150,6 +152,17 @@ static bool attend_latents(Step *s, int layer, const MlaSpec *m, const float *q,
     return attend(&args, rows, s->n, s->pool, s->arena);
 }
 
+/* values [n][n_heads * v_dim] times a gate per head. */
+static bool gate_values(Step *s, int layer, const float *x, float *values) {
+    const MlaSpec *m = &s->blueprint->layers[layer].mla;
+    LinearJob job = {.w = s->weights->layers[layer].mla.gate, .y = step_floats(s, s->n, m->n_heads)};
+    if (!job.w) return true;
+    if (!job.y || !step_linear(s, &job, 1, x, s->blueprint->hidden, layer, "gate")) return false;
+    ops_act(s->pool, ACT_SIGMOID, job.y, job.y, s->n, m->n_heads);
+    heads_gate(s, job.y, values, m->n_heads, m->v_dim);
+    return true;
+}
+
 static bool mla_read(Step *s, int layer, const float *x, float *out) {
     const MlaSpec *m = &s->blueprint->layers[layer].mla;
     const MlaWeights *w = &s->weights->layers[layer].mla;
@@ -168,6 +181,7 @@ static bool mla_read(Step *s, int layer, const float *x, float *out) {
         copy_columns(values + (size_t)h * (size_t)s->n * (size_t)m->v_dim, m->v_dim, 0, joined, width, h * m->v_dim,
                      m->v_dim, s->n);
     LinearJob o = {.w = w->o, .y = out};
+    if (!gate_values(s, layer, x, joined)) return false;
     if (!step_linear(s, &o, 1, joined, width, layer, "o_proj")) return false;
     step_tap(s, layer, "o_proj", out, s->blueprint->hidden);
     return true;
@@ -195,6 +209,7 @@ static void mla_describe(const LayerSpec *spec, Buffer *out) {
     buffer_printf(out, "latent attention: %d heads of %d + %d dims, latent %d", m->n_heads, m->nope_dim, m->rope_dim,
                   m->kv_rank);
     if (m->q_rank) buffer_printf(out, ", query latent %d", m->q_rank);
+    if (m->gate.name) buffer_text(out, ", gate per head");
     if (m->index.shared) buffer_text(out, ", of positions that the last index chose");
     if (m->index.n_chosen && !m->index.shared)
         buffer_printf(out, ", of %d positions that an index of %d heads of %d chooses", m->index.n_chosen,
