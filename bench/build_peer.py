@@ -9,6 +9,7 @@ llama-completion, llama-quantize and llama-perplexity. Needs pip, cmake and a C+
 import argparse
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -32,14 +33,17 @@ def fetch(folder):
 def unpack(archive, folder):
     """Only vendor/llama.cpp of the archive, as folder/llama.cpp."""
     target = folder / "llama.cpp"
-    if (target / "CMakeLists.txt").exists():
+    if target.exists():
         return target
+    part = folder / "llama.cpp.part"
+    shutil.rmtree(part, ignore_errors=True)
     with tarfile.open(archive) as tar:
-        prefix = tar.getnames()[0].split("/")[0] + "/vendor/"
+        prefix = tar.getnames()[0].split("/")[0] + "/vendor/llama.cpp/"
         for member in tar.getmembers():
-            if member.name.startswith(prefix + "llama.cpp/"):
+            if member.name.startswith(prefix):
                 member.name = member.name.removeprefix(prefix)
-                tar.extract(member, folder)
+                tar.extract(member, part)
+    part.rename(target)  # a tree that is there is whole
     return target
 
 

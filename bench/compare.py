@@ -151,6 +151,10 @@ def memory_rows(sides, ids):
         yield model, dirty, files + kv + 60_000_000
 
 
+def commit():
+    return run(["git", "-C", ROOT, "describe", "--always", "--dirty", "--exclude", "*"]).strip()
+
+
 def machine():
     cpu = re.search(r"model name\s*:\s*(.*)", pathlib.Path("/proc/cpuinfo").read_text())
     return f"{cpu.group(1) if cpu else platform.processor()}, {len(os.sched_getaffinity(0))} CPUs, Linux {platform.release()}"
@@ -187,7 +191,7 @@ def shown(command):
     return " ".join(pathlib.Path(part).name if isinstance(part, pathlib.Path) else str(part) for part in command)
 
 
-def page(sides, found, models, rounds, start, memory, ids):
+def page(sides, version, found, models, rounds, start, memory, ids):
     commands = [shown(sides.our_command(LARGE, 16)), *map(shown, sides.peer_commands(LARGE))]
     starts = [shown(command).replace(PROMPT, '"$PROMPT"').replace(ids, "$IDS") for command in sides.start_commands(ids)]
     return "\n".join([
@@ -195,8 +199,7 @@ def page(sides, found, models, rounds, start, memory, ids):
         "Written by `./dev bench` (bench/compare.py); do not edit. Both sides in turns, medians of "
         f"{rounds} rounds, 2 threads each. Tokens per second.", "",
         f"- {datetime.date.today()}, {machine()}",
-        f"- lockstep {run(['git', '-C', ROOT, 'rev-parse', '--short', 'HEAD']).strip()}; llama.cpp from the source archive of "
-        "llama-cpp-python (bench/build_peer.py), Release, native", "",
+        f"- lockstep {version}; llama.cpp from the source archive of llama-cpp-python (bench/build_peer.py), Release, native", "",
         "`1B` is a llama of random weights (hidden 2048, 16 layers, ffn 8192, 32/8 heads, vocabulary 49,152, tied), made for "
         "both sides by bench/make_1b.py; its Q4_K_M file is imported here and run there. `prefill` is a prompt of 512, "
         "`decode` 128 tokens of one sequence from an empty context, `batch 8` eight sequences of 128 decoding 64 each.", "",
@@ -219,12 +222,15 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("-o", "--output", type=pathlib.Path, default=ROOT / "docs" / "benchmarks.md")
     args = parser.parse_args()
+    if not args.output.parent.is_dir():
+        parser.error(f"{args.output.parent} is no folder")
+    version = commit()  # what can fail comes before an hour of measuring
     sides, models = Sides(args), [SMOLLM2, LARGE, LARGE_K]
     ids = prompt_ids(sides)
     start = measure_start(sides, ids)
     memory = list(memory_rows(sides, ids))
     found = measure_rates(sides, args.rounds, models)
-    args.output.write_text(page(sides, found, models, args.rounds, start, memory, ids))
+    args.output.write_text(page(sides, version, found, models, args.rounds, start, memory, ids))
     print(f"wrote {args.output}")
 
 

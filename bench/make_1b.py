@@ -186,8 +186,11 @@ def main():
     quantize = str(args.peer / "build" / "bin" / "llama-quantize")
     for name, options in (("q4_0", ["--token-embedding-type", "q8_0"]), ("q4_k_m", [])):
         print(f"quantizing 1b-{name}.gguf", flush=True)
-        subprocess.run([quantize, *options, str(f16), str(args.output / f"1b-{name}.gguf"), name.upper(), "2"], check=True,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        part = args.output / f"1b-{name}.part"
+        done = subprocess.run([quantize, *options, str(f16), str(part), name.upper(), "2"], capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit(f"llama-quantize failed:\n{done.stderr[-2000:]}")
+        part.rename(args.output / f"1b-{name}.gguf")  # a file that is there is whole
     f16.unlink()
 
 

@@ -168,13 +168,9 @@ static inline void skip_space(Parser *ps) {
 }
 
 static inline bool stack_push(Stack *s, const void *item, size_t size) {
-    if (s->n == s->capacity) {
-        size_t capacity = s->capacity ? s->capacity * 2 : 64;
-        void *data = mem_resize(s->data, capacity, size);
-        if (!data) return false;
-        s->data = data;
-        s->capacity = capacity;
-    }
+    void *data = mem_room(s->data, s->n, &s->capacity, size);
+    if (!data) return false;
+    s->data = data;
     memcpy((char *)s->data + s->n++ * size, item, size);
     return true;
 }

@@ -51,6 +51,13 @@ void *mem_resize(void *p, size_t count, size_t size) {
     return want_huge_pages(realloc(p, bytes), bytes);
 }
 
+void *mem_grow(void *items, size_t *capacity, size_t size) {
+    size_t more = *capacity ? 2 * *capacity : 16;
+    void *grown = more > *capacity ? mem_resize(items, more, size) : NULL;
+    if (grown) *capacity = more;
+    return grown;
+}
+
 void *mem_aligned(size_t count, size_t size) {
     size_t bytes;
     if (!byte_count(count, size, &bytes) || !may_allocate()) return NULL;

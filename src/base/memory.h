@@ -17,6 +17,13 @@ void *mem_array(size_t count, size_t size);
 /* Resizes p (NULL is empty) to count * size bytes; NULL leaves p as it was. */
 void *mem_resize(void *p, size_t count, size_t size);
 
+/* Room for item n of a growing array of *capacity items: the array, perhaps moved and with twice the room; NULL leaves
+ * it as it was. */
+void *mem_grow(void *items, size_t *capacity, size_t size);
+static inline void *mem_room(void *items, size_t n, size_t *capacity, size_t size) {
+    return n < *capacity ? items : mem_grow(items, capacity, size);
+}
+
 /* 64-byte aligned, uninitialised; freed with mem_free. */
 void *mem_aligned(size_t count, size_t size);
 

@@ -85,12 +85,9 @@ static unsigned char take_paste(EditLine *edit, int key) {
     size_t n = 0, capacity = 0;
     wchar_t *text = NULL, c;
     while (el_wgetc(edit, &c) == 1) {
-        if (n + 2 > capacity) {
-            wchar_t *more = mem_resize(text, capacity * 2 + 256, sizeof *text);
-            if (!more) break;
-            text = more;
-            capacity = capacity * 2 + 256;
-        }
+        wchar_t *more = mem_room(text, n + 1, &capacity, sizeof *text); /* and the NUL */
+        if (!more) break;
+        text = more;
         text[n++] = c == L'\r' ? L'\n' : c;
         if (n >= END_LENGTH && wmemcmp(text + n - END_LENGTH, PASTE_END, END_LENGTH) == 0) {
             n -= END_LENGTH;

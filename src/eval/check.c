@@ -47,7 +47,8 @@ typedef struct Probe {
     CheckReport report;
 
     Seen *seen; /* of the tapped reference, by operation in the order of a step */
-    int n_seen, seen_capacity, at;
+    int n_seen, at;
+    size_t seen_capacity;
     bool recording, out_of_memory, found;
     int side, row, first, n;
 } Probe;
@@ -121,13 +122,9 @@ static void note_step(void *context, int side, int row, int first, int n) {
 
 static Seen *seen_at(Probe *p, int layer, const char *kind, const char *operation) {
     if (p->at < p->n_seen) return &p->seen[p->at];
-    if (p->n_seen == p->seen_capacity) {
-        int capacity = p->seen_capacity ? 2 * p->seen_capacity : 256;
-        Seen *seen = mem_resize(p->seen, (size_t)capacity, sizeof *seen);
-        if (!seen) return NULL;
-        p->seen = seen;
-        p->seen_capacity = capacity;
-    }
+    Seen *seen = mem_room(p->seen, (size_t)p->n_seen, &p->seen_capacity, sizeof *seen);
+    if (!seen) return NULL;
+    p->seen = seen;
     uint64_t *hashes = mem_zeroed(2 * (size_t)p->n_ids, sizeof *hashes);
     if (!hashes) return NULL;
     p->seen[p->n_seen] = (Seen){layer, kind, operation, hashes};

@@ -13,13 +13,9 @@ typedef struct MergeList {
 } MergeList;
 
 static bool push(MergeList *list, Merge merge) {
-    if (list->n == list->capacity) {
-        size_t capacity = list->capacity ? list->capacity * 2 : 1024;
-        Merge *items = mem_resize(list->items, capacity, sizeof *items);
-        if (!items) return false;
-        list->items = items;
-        list->capacity = capacity;
-    }
+    Merge *items = mem_room(list->items, list->n, &list->capacity, sizeof *items);
+    if (!items) return false;
+    list->items = items;
     list->items[list->n++] = merge;
     return true;
 }

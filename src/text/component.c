@@ -28,6 +28,14 @@ const JsonValue *component_text(const JsonValue *v, const char *key, Error *err)
     return NULL;
 }
 
+bool component_sequence(const JsonValue *v, const char *key, ComponentLoader *load, void *to, Error *err) {
+    const JsonValue *list = json_get(v, key);
+    if (!list || list->type != JSON_ARRAY) return error_set(err, "Sequence without \"%s\"", key);
+    for (uint32_t i = 0; i < list->length; i++)
+        if (!load(to, &list->items[i], err)) return false;
+    return true;
+}
+
 Pattern *component_pattern(const JsonValue *v, Error *err) {
     const JsonValue *pattern = json_get(v, "pattern");
     const JsonValue *text = json_get(pattern, "String"), *expression = json_get(pattern, "Regex");

@@ -14,6 +14,9 @@ bool component_size(const JsonValue *v, const char *key, size_t *out, Error *err
 const JsonValue *component_text(const JsonValue *v, const char *key, Error *err);
 /* {"String": text} or {"Regex": expression} under "pattern". NULL and an error otherwise. */
 Pattern *component_pattern(const JsonValue *v, Error *err);
+/* The components of a Sequence, an array under `key`, loaded one after the other into `to`. */
+typedef bool ComponentLoader(void *to, const JsonValue *v, Error *err);
+bool component_sequence(const JsonValue *v, const char *key, ComponentLoader *load, void *to, Error *err);
 /* Always false. */
 bool component_unknown(const char *what, const char *type, Error *err);
 

@@ -74,7 +74,8 @@ static bool add_step(Decoder *d, DecoderStep step, Error *err) {
     return true;
 }
 
-static bool load_component(Decoder *d, const JsonValue *v, Error *err) {
+static bool load_component(void *to, const JsonValue *v, Error *err) {
+    Decoder *d = to;
     static const struct {
         const char *name;
         DecoderKind kind;
@@ -89,14 +90,7 @@ static bool load_component(Decoder *d, const JsonValue *v, Error *err) {
                  {"BPEDecoder", DECODE_BPE}};
     const char *type = component_type(v, "a decoder", err);
     if (!type) return false;
-    if (strcmp(type, "Sequence") == 0) {
-        const JsonValue *list = json_get(v, "decoders");
-        if (!list || list->type != JSON_ARRAY) return error_set(err, "Sequence without \"decoders\"");
-        for (uint32_t i = 0; i < list->length; i++) {
-            if (!load_component(d, &list->items[i], err)) return false;
-        }
-        return true;
-    }
+    if (strcmp(type, "Sequence") == 0) return component_sequence(v, "decoders", load_component, d, err);
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if (strcmp(type, kinds[i].name) != 0) continue;
         DecoderStep step = {.kind = kinds[i].kind};

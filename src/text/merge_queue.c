@@ -6,13 +6,9 @@
 #include <string.h>
 
 static bool list_push(PositionList *list, uint32_t item) {
-    if (list->n == list->capacity) {
-        size_t capacity = list->capacity ? list->capacity * 2 : 16;
-        uint32_t *items = mem_resize(list->items, capacity, sizeof *items);
-        if (!items) return false;
-        list->items = items;
-        list->capacity = capacity;
-    }
+    uint32_t *items = mem_room(list->items, list->n, &list->capacity, sizeof *items);
+    if (!items) return false;
+    list->items = items;
     list->items[list->n++] = item;
     return true;
 }

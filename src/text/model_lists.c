@@ -5,26 +5,14 @@
 
 #include <string.h>
 
-/* Room for one more; false when out of memory. */
-static bool make_room(void **items, size_t n, size_t *capacity, size_t size) {
-    if (n < *capacity) return true;
-    size_t wanted = *capacity ? *capacity * 2 : 1024;
-    void *grown = mem_resize(*items, wanted, size);
-    if (!grown) return false;
-    *items = grown;
-    *capacity = wanted;
-    return true;
-}
-
 /* "token": id */
 static bool take_entry(void *context, const JsonMember *child, Error *err) {
     ModelLists *l = context;
     const JsonValue *id = &child->value;
     if (id->type != JSON_INT || !(id->number >= 0 && id->number < VOCAB_MAX_ID))
         return error_set(err, "model.vocab: \"%.100s\" has no valid id", child->key);
-    void *entries = l->entries;
-    if (!make_room(&entries, l->n_entries, &l->entries_capacity, sizeof *l->entries))
-        return error_memory(err, "the vocabulary");
+    VocabEntry *entries = mem_room(l->entries, l->n_entries, &l->entries_capacity, sizeof *entries);
+    if (!entries) return error_memory(err, "the vocabulary");
     l->entries = entries;
     l->entries[l->n_entries++] = (VocabEntry){child->key, child->key_length, (int32_t)id->number};
     return true;
@@ -47,8 +35,8 @@ static bool merge_parts(const JsonValue *v, MergeText *m) {
 
 static bool take_merge(void *context, const JsonMember *child, Error *err) {
     ModelLists *l = context;
-    void *merges = l->merges;
-    if (!make_room(&merges, l->n_merges, &l->merges_capacity, sizeof *l->merges)) return error_memory(err, "merges");
+    MergeText *merges = mem_room(l->merges, l->n_merges, &l->merges_capacity, sizeof *merges);
+    if (!merges) return error_memory(err, "merges");
     l->merges = merges;
     if (!merge_parts(&child->value, &l->merges[l->n_merges]))
         return error_set(err, "model.merges[%zu] is not a pair of tokens", l->n_merges);

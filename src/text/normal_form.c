@@ -15,13 +15,9 @@ void code_list_clear(CodeList *list) {
 }
 
 static bool push(CodeList *list, uint32_t code) {
-    if (list->n == list->capacity) {
-        size_t capacity = list->capacity ? list->capacity * 2 : 256;
-        uint32_t *codes = mem_resize(list->codes, capacity, sizeof *codes);
-        if (!codes) return false;
-        list->codes = codes;
-        list->capacity = capacity;
-    }
+    uint32_t *codes = mem_room(list->codes, list->n, &list->capacity, sizeof *codes);
+    if (!codes) return false;
+    list->codes = codes;
     list->codes[list->n++] = code;
     return true;
 }

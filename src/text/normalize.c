@@ -63,7 +63,8 @@ bool normalizer_add(Normalizer *p, NormalizerStep step) {
     return true;
 }
 
-static bool load_component(Normalizer *p, const JsonValue *v, Error *err) {
+static bool load_component(void *to, const JsonValue *v, Error *err) {
+    Normalizer *p = to;
     static const struct {
         const char *name;
         NormalizerKind kind;
@@ -85,14 +86,7 @@ static bool load_component(Normalizer *p, const JsonValue *v, Error *err) {
     };
     const char *type = component_type(v, "a normalizer", err);
     if (!type) return false;
-    if (strcmp(type, "Sequence") == 0) {
-        const JsonValue *list = json_get(v, "normalizers");
-        if (!list || list->type != JSON_ARRAY) return error_set(err, "Sequence without \"normalizers\"");
-        for (uint32_t i = 0; i < list->length; i++) {
-            if (!load_component(p, &list->items[i], err)) return false;
-        }
-        return true;
-    }
+    if (strcmp(type, "Sequence") == 0) return component_sequence(v, "normalizers", load_component, p, err);
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if (strcmp(type, kinds[i].name) != 0) continue;
         NormalizerStep step = {.kind = kinds[i].kind, .form = kinds[i].form};

@@ -280,13 +280,9 @@ static bool scratch_prepare(PatternScratch *s) {
 }
 
 bool span_push(SpanList *list, size_t end, bool match) {
-    if (list->n == list->capacity) {
-        size_t capacity = list->capacity ? list->capacity * 2 : 64;
-        Span *items = mem_resize(list->items, capacity, sizeof *items);
-        if (!items) return false;
-        list->items = items;
-        list->capacity = capacity;
-    }
+    Span *items = mem_room(list->items, list->n, &list->capacity, sizeof *items);
+    if (!items) return false;
+    list->items = items;
     list->items[list->n++] = (Span){end, match};
     return true;
 }

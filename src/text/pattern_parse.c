@@ -44,13 +44,9 @@ static bool take(Parser *ps, const char *text) {
 
 static bool emit(Parser *ps, PatternItem item) {
     PatternItems *out = ps->out;
-    if (out->n == out->capacity) {
-        size_t capacity = out->capacity ? out->capacity * 2 : 32;
-        PatternItem *items = mem_resize(out->items, capacity, sizeof *items);
-        if (!items) return out_of_memory(ps);
-        out->items = items;
-        out->capacity = capacity;
-    }
+    PatternItem *items = mem_room(out->items, out->n, &out->capacity, sizeof *items);
+    if (!items) return out_of_memory(ps);
+    out->items = items;
     out->items[out->n++] = item;
     return true;
 }
@@ -69,15 +65,12 @@ static bool emit_set(Parser *ps, CodeSet *set) {
         codeset_clear(set);
     } else if (i == MAX_SETS) {
         ok = fail(ps, "too many different characters");
-    } else if (i == out->sets_capacity) {
-        size_t capacity = i ? i * 2 : 16;
-        CodeSet *sets = mem_resize(out->sets, capacity, sizeof *sets);
-        if (sets) {
+    } else {
+        CodeSet *sets = mem_room(out->sets, i, &out->sets_capacity, sizeof *sets);
+        if (sets)
             out->sets = sets;
-            out->sets_capacity = capacity;
-        } else {
+        else
             ok = out_of_memory(ps);
-        }
     }
     if (!ok) {
         codeset_clear(set);

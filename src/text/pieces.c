@@ -15,13 +15,9 @@ void pieces_clear(Pieces *p) {
 
 bool pieces_add(Pieces *p, Piece piece) {
     if (piece.id < 0 && piece.length == 0) return true;
-    if (p->n == p->capacity) {
-        size_t capacity = p->capacity ? p->capacity * 2 : 64;
-        Piece *items = mem_resize(p->items, capacity, sizeof *items);
-        if (!items) return false;
-        p->items = items;
-        p->capacity = capacity;
-    }
+    Piece *items = mem_room(p->items, p->n, &p->capacity, sizeof *items);
+    if (!items) return false;
+    p->items = items;
     if (piece.origin > piece.length) piece.origin = piece.length;
     p->items[p->n++] = piece;
     return true;

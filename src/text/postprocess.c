@@ -59,17 +59,11 @@ bool postprocessor_set(Postprocessor *p, int32_t before, int32_t behind, Error *
            add(p, TEMPLATE_END, err);
 }
 
-static bool load_component(Postprocessor *p, const JsonValue *v, Error *err) {
+static bool load_component(void *to, const JsonValue *v, Error *err) {
+    Postprocessor *p = to;
     const char *type = component_type(v, "a post-processor", err);
     if (!type) return false;
-    if (strcmp(type, "Sequence") == 0) {
-        const JsonValue *list = json_get(v, "processors");
-        if (!list || list->type != JSON_ARRAY) return error_set(err, "Sequence without \"processors\"");
-        for (uint32_t i = 0; i < list->length; i++) {
-            if (!load_component(p, &list->items[i], err)) return false;
-        }
-        return true;
-    }
+    if (strcmp(type, "Sequence") == 0) return component_sequence(v, "processors", load_component, p, err);
     if (strcmp(type, "ByteLevel") == 0) return true;
     bool template = strcmp(type, "TemplateProcessing") == 0;
     if (p->items.n && strcmp(type, "ByteLevel") != 0) { /* the reference then does something else than it says */

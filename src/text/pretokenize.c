@@ -98,7 +98,8 @@ static bool add_step(Pretokenizer *p, PretokenizerStep step) {
     return true;
 }
 
-static bool load_component(Pretokenizer *p, const JsonValue *v, Error *err) {
+static bool load_component(void *to, const JsonValue *v, Error *err) {
+    Pretokenizer *p = to;
     static const struct {
         const char *name;
         PretokenizerKind kind;
@@ -115,14 +116,7 @@ static bool load_component(Pretokenizer *p, const JsonValue *v, Error *err) {
                  {"FixedLength", PRETOKENIZE_FIXED_LENGTH}};
     const char *type = component_type(v, "a pre-tokenizer", err);
     if (!type) return false;
-    if (strcmp(type, "Sequence") == 0) {
-        const JsonValue *list = json_get(v, "pretokenizers");
-        if (!list || list->type != JSON_ARRAY) return error_set(err, "Sequence without \"pretokenizers\"");
-        for (uint32_t i = 0; i < list->length; i++) {
-            if (!load_component(p, &list->items[i], err)) return false;
-        }
-        return true;
-    }
+    if (strcmp(type, "Sequence") == 0) return component_sequence(v, "pretokenizers", load_component, p, err);
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if (strcmp(type, kinds[i].name) != 0) continue;
         PretokenizerStep step = {.kind = kinds[i].kind};

@@ -111,13 +111,9 @@ static bool read_piece(SpmModel *m, Reader r, Error *err) {
         }
     }
     if (broken || utf8_valid(piece.text, piece.length) != piece.length) return is_broken(err);
-    if (m->n == m->capacity) {
-        size_t capacity = m->capacity ? m->capacity * 2 : 1024;
-        SpmPiece *pieces = mem_resize(m->pieces, capacity, sizeof *pieces);
-        if (!pieces) return error_memory(err, "the vocabulary");
-        m->pieces = pieces;
-        m->capacity = capacity;
-    }
+    SpmPiece *pieces = mem_room(m->pieces, m->n, &m->capacity, sizeof *pieces);
+    if (!pieces) return error_memory(err, "the vocabulary");
+    m->pieces = pieces;
     m->pieces[m->n++] = piece;
     return true;
 }

@@ -36,12 +36,10 @@ static bool add_token(ChatTemplate *t, const char *name, const JsonValue *text, 
     SpecialToken *token = NULL;
     for (size_t i = 0; i < t->n_tokens; i++)
         if (strcmp(t->tokens[i].name, name) == 0) token = &t->tokens[i];
-    if (!token && t->n_tokens == t->capacity) {
-        size_t capacity = t->capacity ? t->capacity * 2 : 8;
-        SpecialToken *tokens = mem_resize(t->tokens, capacity, sizeof *tokens);
+    if (!token) {
+        SpecialToken *tokens = mem_room(t->tokens, t->n_tokens, &t->capacity, sizeof *tokens);
         if (!tokens) return error_memory(err, "special tokens");
         t->tokens = tokens;
-        t->capacity = capacity;
     }
     char *copy = mem_string(text->text, text->length);
     if (!copy) return error_memory(err, "special tokens");

@@ -48,13 +48,9 @@ static bool add_token(RankedVocab *v, const char *base64, size_t n, uint64_t ran
     if (rank >= VOCAB_MAX_ID) return error_set(err, "token %zu has no valid rank", v->n);
     size_t start = v->bytes.length;
     if (!decode_base64(base64, n, &v->bytes)) return error_set(err, "token %zu is not base64", v->n);
-    if (v->n == v->capacity) {
-        size_t capacity = v->capacity ? v->capacity * 2 : 1024;
-        RankedToken *tokens = mem_resize(v->tokens, capacity, sizeof *tokens);
-        if (!tokens) return error_memory(err, "the vocabulary");
-        v->tokens = tokens;
-        v->capacity = capacity;
-    }
+    RankedToken *tokens = mem_room(v->tokens, v->n, &v->capacity, sizeof *tokens);
+    if (!tokens) return error_memory(err, "the vocabulary");
+    v->tokens = tokens;
     if (v->bytes.failed) return error_memory(err, "the vocabulary");
     v->tokens[v->n++] = (RankedToken){start, v->bytes.length - start, (uint32_t)rank};
     return true;

@@ -38,6 +38,30 @@ static void the_nth_allocation_fails_and_all_after_it(void **state) {
     mem_free(again);
 }
 
+static void an_array_doubles_when_it_is_full(void **state) {
+    int *items = NULL;
+    size_t capacity = 0;
+    (void)state;
+    for (int i = 0; i < 40; i++) {
+        uint64_t count = mem_count();
+        int *room = mem_room(items, (size_t)i, &capacity, sizeof *items);
+        assert_non_null(room);
+        assert_int_equal(mem_count() - count, i == 0 || i == 16 || i == 32);
+        items = room;
+        items[i] = i;
+    }
+    assert_int_equal(capacity, 64);
+    for (int i = 0; i < 40; i++) assert_int_equal(items[i], i);
+    mem_fail_after(1);
+    assert_ptr_equal(mem_room(items, 63, &capacity, sizeof *items), items);
+    assert_null(mem_room(items, 64, &capacity, sizeof *items));
+    mem_fail_after(0);
+    assert_int_equal(capacity, 64);
+    size_t most = SIZE_MAX / 2 + 1;
+    assert_null(mem_room(items, most, &most, 1));
+    mem_free(items);
+}
+
 static void an_arena_gives_the_same_memory_after_a_rewind(void **state) {
     (void)state;
     Arena a;
@@ -98,6 +122,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_that_overflow_are_refused),
         cmocka_unit_test(the_nth_allocation_fails_and_all_after_it),
+        cmocka_unit_test(an_array_doubles_when_it_is_full),
         cmocka_unit_test(an_arena_gives_the_same_memory_after_a_rewind),
         cmocka_unit_test(a_buffer_that_fails_stays_as_it_was),
         cmocka_unit_test(messages_are_one_clean_line),
