@@ -321,7 +321,7 @@ static void attend_queries(const AttendContext *c, const KvView *view, int kv_he
 static void attend_task(void *context, int task, int thread) {
     const AttendContext *c = context;
     const Task *t = &c->tasks[task];
-    Query queries[MAX_QUERIES];
+    Query queries[MAX_QUERIES] = {{0}};
     const KvView *view = c->rows[t->first_row].view;
     int n = 0, first = c->rows[t->first_row].first, end = c->rows[t->end_row - 1].position + 1;
     int kv_head = t->first_head / (c->args->n_heads / view->shape.heads);

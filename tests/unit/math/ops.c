@@ -111,7 +111,7 @@ static void xielu_is_close_to_double(void **state) {
     enum { N = 40001 };
     float *x = mem_array(N, sizeof *x), *y = mem_array(N, sizeof *y);
     const XieluParams p = {0.3f, -1.25f, 0.5f, -0x1.0cp-20f};
-    double up = log1p(exp(0.3f)), down = 0.5 + log1p(exp(-1.25));
+    double up = log1p(exp((double)0.3f)), down = 0.5 + log1p(exp(-1.25));
     for (int i = 0; i < N; i++) x[i] = i % 2 ? -10.0f + 20.0f * (float)i / (N - 1) : -exp2f(-(float)i / 1000);
     ops_xielu(pool, &p, x, y, 1, N);
     for (int i = 0; i < N; i++) {
