@@ -121,6 +121,7 @@ typedef struct KernelTable {
     void (*values)(const ValueJob *job);
     void (*outer_step)(const OuterStep *step);
     void (*conv_step)(const ConvStep *step); /* without moving the window */
+    void (*scan_step)(const ScanStep *step);
 } KernelTable;
 
 extern const KernelTable kernels_scalar;

@@ -463,4 +463,5 @@ static void value_rows(const ValueJob *job) {
     .quantize = quantize_row, .quant_copy = quant_copy_row, .floats = float_dots, .rms_norm = rms_norm_row,       \
     .layer_norm = layer_norm_row, .add = add_row, .elements = elements_row, .maximum = maximum_row,               \
     .all_finite = all_finite_row, .exp_sum = exp_sum_row, .exp_block = exp_block_row, .kv_encode = kv_encode_row, \
-    .scores = score_tiles, .values = value_rows, .outer_step = outer_step, .conv_step = conv_step
+    .scores = score_tiles, .values = value_rows, .outer_step = outer_step, .conv_step = conv_step,                \
+    .scan_step = scan_step

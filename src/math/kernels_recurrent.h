@@ -78,3 +78,40 @@ static void conv_step(const ConvStep *s) {
         s->y[c] = s->bias ? sum + s->bias[c] : sum;
     }
 }
+
+/* The first n of 16 floats, the others 0; and back. */
+static inline __attribute__((always_inline)) lf some_load(const float *p, int n) {
+    float padded[16] = {0};
+    if (n == 16) return lf_load(p);
+    __builtin_memcpy(padded, p, (size_t)n * sizeof *p);
+    return lf_load(padded);
+}
+
+static inline __attribute__((always_inline)) void some_store(float *p, lf v, int n) {
+    float all[16];
+    if (n == 16) {
+        lf_store(p, v);
+        return;
+    }
+    lf_store(all, v);
+    __builtin_memcpy(p, all, (size_t)n * sizeof *p);
+}
+
+/* Channels [at, at + n), n at most 16. */
+static inline __attribute__((always_inline)) void scan_channels(const ScanStep *s, int at, int n) {
+    lf dt = some_load(s->dt + at, n), x = some_load(s->x + at, n), u = lf_mul(dt, x), sum = lf_set(0.0f);
+    for (int i = 0; i < s->dims; i++) {
+        size_t place = (size_t)i * (size_t)s->channels + (size_t)at;
+        lf decay = exp_lanes(lf_mul(dt, some_load(s->rate + place, n)));
+        lf state = lf_fma(u, lf_set(s->b[i]), lf_mul(some_load(s->state + place, n), decay));
+        some_store(s->state + place, state, n);
+        sum = lf_fma(state, lf_set(s->q[i]), sum);
+    }
+    some_store(s->out + at, lf_fma(some_load(s->skip + at, n), x, sum), n);
+}
+
+static void scan_step(const ScanStep *s) {
+    int at = s->from, end = s->from + s->n;
+    for (; at + 16 <= end; at += 16) scan_channels(s, at, 16);
+    if (at < end) scan_channels(s, at, end - at);
+}

@@ -8,6 +8,10 @@ void recurrent_outer_step(const OuterStep *step) {
     kernels()->outer_step(step);
 }
 
+void recurrent_scan_step(const ScanStep *step) {
+    kernels()->scan_step(step);
+}
+
 void recurrent_conv_step(const ConvStep *s) {
     size_t row = (size_t)s->channels, held = (size_t)(s->kernel - 1) * row;
     kernels()->conv_step(s);

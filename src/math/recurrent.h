@@ -36,4 +36,21 @@ typedef struct ConvStep {
 } ConvStep;
 void recurrent_conv_step(const ConvStep *step);
 
+/* A selective scan (Mamba 1, arXiv:2312.00752), for channels [from, from + n):
+ *
+ *     S[i][c] = S[i][c] * exp(dt[c] * rate[i][c]) + (dt[c] * x[c]) * b[i];   out[c] = sum over i of S[i][c] * q[i]
+ *                                                                                     + skip[c] * x[c]
+ *
+ * the product with b by fma onto the faded state, the sum by fma in ascending i from +0, then skip by fma. */
+typedef struct ScanStep {
+    int channels, dims; /* dims: of the state of a channel */
+    int from, n;
+    float *state;               /* [dims][channels] */
+    const float *rate;          /* [dims][channels], not positive */
+    const float *dt, *x, *skip; /* [channels] */
+    const float *b, *q;         /* [dims] */
+    float *out;                 /* [channels], not x */
+} ScanStep;
+void recurrent_scan_step(const ScanStep *step);
+
 #endif

@@ -54,6 +54,13 @@ typedef struct DeltaWeights {
     Norm norm;
 } DeltaWeights;
 
+typedef struct Mamba1Weights {
+    const Linear *x, *z, *o, *dt_down, *b, *c, *dt;
+    Conv conv, a_log; /* a_log has weights alone, [d_state][channels] */
+    Norm dt_norm, b_norm, c_norm;
+    const float *skip;
+} Mamba1Weights;
+
 typedef struct MlpWeights {
     const Linear *gate, *up, *down;
     Norm inner;
@@ -77,6 +84,7 @@ typedef struct LayerWeights {
     DeltaWeights delta;
     ShortConvWeights short_conv;
     SsmWeights ssm;
+    Mamba1Weights mamba1;
     MlpWeights mlp;
     ExpertsWeights experts;
     const Linear *per_layer_gate, *per_layer_out;

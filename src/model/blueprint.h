@@ -212,6 +212,17 @@ typedef struct DeltaSpec {
     Activation gate_act;         /* of z, which multiplies the normed output */
 } DeltaSpec;
 
+/* Mamba 1: a state of d_state values per channel, whose step size, input and output weights the token chooses. */
+typedef struct Mamba1Spec {
+    int channels, d_state, rank, kernel;
+    LinearSpec x, z, o;               /* [channels, hidden], twice; [hidden, channels] */
+    ConvSpec conv;                    /* of x, then silu */
+    LinearSpec dt_down, b, c;         /* of the convolved x: [rank, channels], [d_state, channels] twice */
+    LinearSpec dt;                    /* [channels, rank]: the step size, after a softplus */
+    NormSpec dt_norm, b_norm, c_norm; /* of what these three give, before dt */
+    const char *a_log, *skip;         /* tensors [channels, d_state], [channels] */
+} Mamba1Spec;
+
 /* down(act(gate(x)) * up(x)), or down(act(up(x))) without a gate. */
 typedef struct MlpSpec {
     int width;
@@ -298,6 +309,7 @@ typedef struct LayerSpec {
     DeltaSpec delta;          /* of mixer_delta */
     ShortConvSpec short_conv; /* of mixer_short_conv */
     SsmSpec ssm;              /* of mixer_mamba2 */
+    Mamba1Spec mamba1;        /* of mixer_mamba1 */
     LinearSpec mixer_matrix;  /* of mixer_matrix: [hidden, hidden] */
     const Mechanism *ffn;     /* NULL: none */
     MlpSpec mlp;              /* of ffn_mlp */

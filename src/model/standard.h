@@ -76,8 +76,9 @@ Activation standard_activation(const Config *c, const char *key, const char *fal
  * [experts, 2 width, hidden]. The router is BASE.gate. rule and shared are left for the family. */
 typedef enum ExpertNames {
     EXPERTS_IN_MLP,
-    EXPERTS_IN_BLOCK_SPARSE_MOE /* tensors per expert: w1, w2, w3 */
-} ExpertNames;                  /* BASE: mlp, block_sparse_moe */
+    EXPERTS_IN_BLOCK_SPARSE_MOE, /* tensors per expert: w1, w2, w3 */
+    EXPERTS_IN_FEED_FORWARD
+} ExpertNames; /* BASE: mlp, block_sparse_moe, feed_forward */
 ExpertsSpec standard_experts(ExpertNames names, int width, Activation act);
 /* What every row goes through, n times the width of one expert, or none: mlp's activation and biases, names
  * mlp.shared_experts.gate_proj ... */
@@ -125,6 +126,12 @@ typedef struct SsmNames {
 void standard_ssm(SsmSpec *m, const SsmNames *names, bool proj_bias, bool conv_bias, float eps);
 /* dt's limits, from time_step_limit. */
 void standard_ssm_limits(const Config *c, SsmSpec *m);
+
+/* A Mamba 1 mixer under the names that its families share ("model.layers.*.mixer." or "model.layers.*.mamba."); the
+ * sizes are there before, the projections' biases and the convolution's are said. rank 0: hidden / 16, rounded up. */
+Mamba1Spec standard_mamba1(const Config *c, int hidden, Mamba1Spec sizes, bool bias, bool conv_bias);
+/* The number under `key`, or 0 for "auto" and when it is absent. */
+int standard_mamba1_rank(const Config *c, const char *key);
 
 typedef enum LayerKind { LAYER_FULL, LAYER_SLIDING, LAYER_CHUNKED, LAYER_LINEAR } LayerKind;
 /* Item `layer` of layer_types; `fallback` where the list is absent. Sections may have other kinds: those are mistakes.

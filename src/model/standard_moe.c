@@ -31,6 +31,15 @@ static const ExpertTemplates templates[] = {
                                       "model.layers.*.block_sparse_moe.experts.#.w2"},
                                      "model.layers.*.block_sparse_moe.experts.gate_up_proj",
                                      "model.layers.*.block_sparse_moe.experts.down_proj"},
+    [EXPERTS_IN_FEED_FORWARD] = {"model.layers.*.feed_forward.gate",
+                                 {"model.layers.*.feed_forward.switch_mlp.gate_proj",
+                                  "model.layers.*.feed_forward.switch_mlp.up_proj",
+                                  "model.layers.*.feed_forward.switch_mlp.down_proj"},
+                                 {"model.layers.*.feed_forward.experts.#.gate_proj",
+                                  "model.layers.*.feed_forward.experts.#.up_proj",
+                                  "model.layers.*.feed_forward.experts.#.down_proj"},
+                                 "model.layers.*.feed_forward.experts.gate_up_proj",
+                                 "model.layers.*.feed_forward.experts.down_proj"},
 };
 
 ExpertsSpec standard_experts(ExpertNames names, int width, Activation act) {

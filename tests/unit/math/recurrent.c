@@ -101,10 +101,68 @@ static void a_convolution_sees_its_own_past_alone(void **unused) {
     }
 }
 
+enum { DIMS = 5, ALL = 74, SCANNED = 43, SCAN_FROM = 3 };
+
+/* The formula of a selective scan, as recurrent.h states it, for one channel. */
+static double scan_in_double(const ScanStep *s, int c, double *state) {
+    double out = (double)s->skip[c] * (double)s->x[c];
+    for (int i = 0; i < s->dims; i++) {
+        double *held = &state[i * s->channels + c];
+        *held *= exp((double)s->dt[c] * (double)s->rate[i * s->channels + c]);
+        *held += (double)s->dt[c] * (double)s->x[c] * (double)s->b[i];
+        out += *held * (double)s->q[i];
+    }
+    return out;
+}
+
+/* Whole vectors and a rest, from a channel that is not the first; the others stay as they are. */
+static void a_scan_follows_its_formula_and_keeps_to_its_channels(void **unused) {
+    static float rate[DIMS * ALL], x[STEPS][ALL], dt[STEPS][ALL], skip[ALL];
+    static float b[STEPS][DIMS], q[STEPS][DIMS], first[STEPS][ALL];
+    (void)unused;
+    for (int i = 0; i < DIMS * ALL; i++) rate[i] = small() * 4 - 4;
+    fill(x[0], STEPS * ALL);
+    for (int now = 0; now < STEPS; now++)
+        for (int c = 0; c < ALL; c++) dt[now][c] = small() + 1;
+    fill(skip, ALL);
+    fill(b[0], STEPS * DIMS);
+    fill(q[0], STEPS * DIMS);
+    for (int t = 0; t < n_kernel_tables; t++) {
+        float state[DIMS * ALL] = {0}, out[ALL] = {0};
+        double wide[DIMS * ALL] = {0};
+        if (!kernel_tables[t]->supported()) continue;
+        kernels_use(kernel_tables[t]);
+        for (int now = 0; now < STEPS; now++) {
+            ScanStep s = {.channels = ALL,
+                          .dims = DIMS,
+                          .from = SCAN_FROM,
+                          .n = SCANNED,
+                          .state = state,
+                          .rate = rate,
+                          .dt = dt[now],
+                          .x = x[now],
+                          .skip = skip,
+                          .b = b[now],
+                          .q = q[now],
+                          .out = out};
+            recurrent_scan_step(&s);
+            for (int c = 0; c < ALL; c++) {
+                bool scanned = c >= SCAN_FROM && c < SCAN_FROM + SCANNED;
+                double expected = scanned ? scan_in_double(&s, c, wide) : 0;
+                assert_true(fabs((double)out[c] - expected) < 1e-5);
+                if (!scanned) assert_true(state[c] == 0);
+            }
+            if (t == 0) memcpy(first[now], out, sizeof out);
+            assert_floats_equal(first[now], out, ALL, kernel_tables[t]->name);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_matrix_state_follows_its_formula_on_every_instruction_set),
         cmocka_unit_test(a_convolution_sees_its_own_past_alone),
+        cmocka_unit_test(a_scan_follows_its_formula_and_keeps_to_its_channels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
