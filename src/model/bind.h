@@ -113,8 +113,8 @@ typedef struct Weights {
     void **copies; /* float weights that do not lie in the file as they are used */
     int n_linears, n_vectors, n_copies;
     size_t bytes_again; /* of matrices that a step reads again in later layers */
-    char **formats; /* of each linear, for inspect: "affine 4-bit g64" */
-    char **skipped; /* names of tensors that the family does not use; owned */
+    char **formats;     /* of each linear, for inspect: "affine 4-bit g64" */
+    char **skipped;     /* names of tensors that the family does not use; owned */
     int n_skipped;
     Arena arena; /* lists of experts */
 } Weights;

@@ -7,6 +7,7 @@
 
 #include <stdarg.h>
 #include <setjmp.h>
+#include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -75,20 +76,20 @@ static int pick(uint64_t seed, uint32_t stream, uint64_t i, int n) {
 /* A model of random merges. ignore_merges looks a piece up as a whole first, which a long one never is, and turns
  * cutting off. */
 static Tokenizer *random_model(uint64_t seed, bool uncut) {
-    char tokens[N_KNOWN + N_MERGES][160];
+    char tokens[N_KNOWN + N_MERGES][41];
     Buffer b = {0}, merges = {0};
     int n = N_KNOWN;
-    for (int i = 0; i < N_KNOWN; i++) strcpy(tokens[i], letters[i]);
+    for (int i = 0; i < N_KNOWN; i++) snprintf(tokens[i], sizeof tokens[i], "%s", letters[i]);
     for (uint64_t i = 0; i < N_MERGES; i++) {
         const char *left = tokens[pick(seed, 1, 2 * i, n)], *right = tokens[pick(seed, 1, 2 * i + 1, n)];
         if (strlen(left) + strlen(right) > 20) continue;
-        char joined[160] = "";
-        strcat(strcat(joined, left), right);
+        char joined[41];
+        snprintf(joined, sizeof joined, "%.20s%.20s", left, right);
         bool known = false;
         for (int k = 0; k < n; k++) known |= strcmp(tokens[k], joined) == 0;
         if (known) continue;
         buffer_printf(&merges, "%s[\"%s\",\"%s\"]", merges.length ? "," : "", left, right);
-        strcpy(tokens[n++], joined);
+        memcpy(tokens[n++], joined, sizeof joined);
     }
     buffer_text(&b, "{\"model\":{\"type\":\"BPE\",");
     if (seed % 3) buffer_printf(&b, "\"unk_token\":\"%s\",", letters[seed % N_KNOWN]);
