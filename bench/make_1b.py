@@ -9,7 +9,7 @@ writes
     1b-q4_k_m.gguf llama.cpp's own mixture, to be run there and imported here
 
 Random weights: the time of a step does not depend on their values, and no such model can be downloaded here. The vocabulary
-and merges are those of the GGUF given. numpy is needed; the gguf package is taken from llama.cpp's source tree (--peer, made
+and merges are those of the GGUF given. numpy and yaml are needed; the gguf package is taken from llama.cpp's source tree (--peer, made
 by bench/build_peer.py), whose llama-quantize makes the two quantised files from a float16 one.
 """
 import argparse
