@@ -46,6 +46,11 @@ int standard_layer_count(const Config *c) {
     return config_size(c, first_key(c, keys));
 }
 
+int standard_extra_layers(const Config *c, int otherwise) {
+    static const char *const keys[] = {"num_nextn_predict_layers", "num_mtp_layers", NULL};
+    return config_count_or(c, first_key(c, keys), otherwise);
+}
+
 TieRule standard_tie(const Config *c, TieRule when_absent) {
     if (!config_has(c, "tie_word_embeddings")) return when_absent;
     return config_bool_or(c, "tie_word_embeddings", false) ? TIE_YES : TIE_NO;

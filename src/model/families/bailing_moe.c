@@ -15,6 +15,9 @@ static const char *const irrelevant_keys[] = {"output_router_logits",
                                               "use_sliding_window", /* read by no reference */
                                               "sliding_window",
                                               "pretraining_tp",
+                                              "router_dtype", /* all of it is f32 here */
+                                              "use_rmsnorm",
+                                              "mtp_loss_scaling_factor",
                                               "moe_router_enable_routed_scaling", /* read, but not used, by mlx-lm */
                                               NULL};
 
@@ -79,7 +82,7 @@ static bool bailing_moe_blueprint(const Config *c, Blueprint *b) {
     ExpertsSpec experts = read_experts(c, &mlp);
     int n_layers = standard_layer_count(c), first = config_count_or(c, "first_k_dense_replace", 0);
     int dims = rotated_dims(c, attention.head_dim);
-    b->n_extra_layers = config_count_or(c, "num_nextn_predict_layers", 0);
+    b->n_extra_layers = standard_extra_layers(c, 0);
     if (config_bool_or(c, "norm_head", false) || config_bool_or(c, "norm_softmax", false))
         return config_fail(c, "\"norm_head\" or \"norm_softmax\" is on, which is not done here");
     if (!config_ok(c) || !blueprint_allocate(c, b, n_layers, 1)) return false;

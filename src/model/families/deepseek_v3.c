@@ -20,8 +20,6 @@ static const char *const irrelevant_keys[] = {"pretraining_tp",
                                               "aux_loss_alpha",
                                               "seq_aux",
                                               "ep_size",
-                                              "num_nextn_predict_layers", /* of the MTP block, which is skipped */
-                                              "num_mtp_layers",
                                               "router_aux_loss_coef",
                                               "scoring_func", /* the model type says it; checked below */
                                               "vision_config",
@@ -148,12 +146,9 @@ static ExpertsSpec read_experts(const Config *c, const Variant *v, const MlpSpec
     ExpertsSpec e = standard_experts(EXPERTS_IN_MLP, width, mlp->activation);
     e.rule = read_rule(c, v);
     if (v->sigmoid) e.correction = "model.layers.*.mlp.gate.e_score_correction_bias";
-    e.shared = *mlp;
-    e.shared.width =
-        config_is_null(c, "n_shared_experts") ? 0 : width * config_size_or(c, "n_shared_experts", v->experts.n_shared);
-    e.shared.gate.name = "model.layers.*.mlp.shared_experts.gate_proj";
-    e.shared.up.name = "model.layers.*.mlp.shared_experts.up_proj";
-    e.shared.down.name = "model.layers.*.mlp.shared_experts.down_proj";
+    int n_shared =
+        config_is_null(c, "n_shared_experts") ? 0 : config_count_or(c, "n_shared_experts", v->experts.n_shared);
+    e.shared = standard_shared_experts(c, mlp, width, n_shared);
     return e;
 }
 
@@ -223,6 +218,7 @@ static bool deepseek_blueprint(const Config *root, Blueprint *b) {
     config_number_or(c, "partial_rotary_factor", 1); /* the rotated dims are qk_rope_head_dim */
     if (strcmp(v->type, "mistral4") == 0) mla.position_scale = read_position_scale(c);
     int n_layers = standard_layer_count(c);
+    b->n_extra_layers = standard_extra_layers(c, 0);
     if (!config_ok(c) || !blueprint_allocate(c, b, n_layers, v->index_heads ? 2 : 1)) return false;
     AttentionSpec none = {0};
     for (int i = 0; i < n_layers; i++) b->layers[i] = standard_layer(&none, &mlp, b->final_norm.eps);

@@ -54,7 +54,7 @@ static bool glm4_moe_blueprint(const Config *c, Blueprint *b) {
     MlpSpec mlp = standard_mlp(c, &v->standard, config_size_or(c, "intermediate_size", 10944));
     ExpertsSpec experts = standard_corrected_experts(c, &v->experts, &mlp);
     int first = config_count_or(c, "first_k_dense_replace", v->first_dense), n_layers = standard_layer_count(c);
-    b->n_extra_layers = config_count_or(c, "num_nextn_predict_layers", v == &glm ? 1 : 0);
+    b->n_extra_layers = standard_extra_layers(c, v == &glm ? 1 : 0);
     Config section = rope_section(c);
     int dims = rope_partial_dims(c, &section, attention.head_dim, v->rotated);
     if (!config_ok(c) || !blueprint_allocate(c, b, n_layers, 1)) return false;

@@ -15,6 +15,8 @@ static const char *const irrelevant_keys[] = {"output_router_logits",
                                               "hybrid_layer_pattern", /* read where layer_types is absent */
                                               "moe_layer_freq",       /* read where mlp_layer_types is absent */
                                               "sliding_window",       /* read where sliding_window_size is absent */
+                                              "use_qk_norm", /* published as false; neither reference has norms */
+                                              "hidden_dropout",
                                               "rope_theta",
                                               "swa_rope_theta", /* read where rope_parameters is absent */
                                               "rms_norm_eps",   /* read where layernorm_epsilon is absent */

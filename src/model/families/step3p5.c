@@ -184,7 +184,7 @@ static bool step3p5_blueprint(const Config *c, Blueprint *b) {
     MlpSpec mlp = standard_mlp(c, &d, config_size(c, "intermediate_size"));
     ExpertsSpec experts = read_experts(c, &mlp);
     check_other_setting(c, attention.head_dim);
-    b->n_extra_layers = config_count_or(c, "num_nextn_predict_layers", 0);
+    b->n_extra_layers = standard_extra_layers(c, 0);
     b->final_norm.plus = plus;
     if (!config_ok(c) || !blueprint_allocate(c, b, n_layers, n_layers)) return false;
     for (int i = 0; i < n_layers; i++) {

@@ -189,12 +189,42 @@ static void change_golden(const char *golden, const char *from, const char *to) 
     buffer_clear(&changed);
 }
 
-static void change_refuses(const char *to, const char *says) {
+static void changed_golden_refuses(const char *golden, const char *from, const char *to, const char *says) {
     TinyModel m;
     Error err = {""};
-    change_golden("tests/goldens/mlx-quant/llama-affine4-g64-bf16", "\"mode\": \"affine\"", to);
+    change_golden(golden, from, to);
     assert_false(tiny_open(&m, &folder, NULL, &err));
     if (!strstr(err.text, says)) fail_msg("\"%s\" does not say \"%s\"", err.text, says);
+}
+
+static void change_refuses(const char *to, const char *says) {
+    changed_golden_refuses("tests/goldens/mlx-quant/llama-affine4-g64-bf16", "\"mode\": \"affine\"", to, says);
+}
+
+/* A model of 3 layers is one of 2 whose checkpoint has one more, that predicts a further token. */
+static void layers_that_predict_further_tokens_are_skipped_and_told(void **state) {
+    static const char golden[] = "tests/goldens/mlx/glm4_moe";
+    static const char from[] = "\"num_hidden_layers\": 3,\n    \"num_key_value_heads\": 2,\n"
+                               "    \"num_nextn_predict_layers\": 0";
+    TinyModel m;
+    Buffer text = {0};
+    Error err = {""};
+    (void)state;
+    changed_golden_refuses(golden, from,
+                           "\"num_hidden_layers\": 2, \"num_key_value_heads\": 2,"
+                           " \"num_nextn_predict_layers\": 0",
+                           "others have no place");
+    change_golden(golden, from, "\"num_hidden_layers\": 2, \"num_key_value_heads\": 2, \"num_mtp_layers\": 1");
+    if (!tiny_open(&m, &folder, NULL, &err)) fail_msg("%s", err.text);
+    model_describe(m.model, 64, &text);
+    assert_non_null(strstr(buffer_string(&text), "tensors not needed: 19, from model.layers.2."));
+    buffer_clear(&text);
+    tiny_close(&m);
+    change_golden(golden, from,
+                  "\"num_hidden_layers\": 1, \"num_key_value_heads\": 2,"
+                  " \"num_nextn_predict_layers\": 2");
+    if (!tiny_open(&m, &folder, NULL, &err)) fail_msg("%s", err.text);
+    tiny_close(&m);
 }
 
 static void a_quantised_weight_must_have_the_shape_that_the_config_says(void **state) {
@@ -245,6 +275,7 @@ int main(void) {
         cmocka_unit_test(tensors_that_are_not_needed_are_skipped_and_told),
         cmocka_unit_test(the_head_is_the_checkpoints_or_the_embedding),
         cmocka_unit_test(a_quantised_weight_must_have_the_shape_that_the_config_says),
+        cmocka_unit_test(layers_that_predict_further_tokens_are_skipped_and_told),
         cmocka_unit_test(loading_survives_the_failure_of_any_allocation),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
