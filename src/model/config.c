@@ -293,6 +293,11 @@ const char *config_tensor_root(const Config *c) {
     return c->record->names ? c->record->names->root.model : "";
 }
 
+int64_t config_tensor_size(const Config *c, const char *name, int layer, int axis) {
+    const Tensor *t = c->record->names ? names_tensor(c->record->names, name, layer, -1, "") : NULL;
+    return t && axis < t->n_dims ? t->shape[axis] : 0;
+}
+
 const JsonValue *config_whole(const Config *c, const char *key) {
     return take(c, key);
 }

@@ -39,6 +39,8 @@ Config config_text(const Config *c);
 /* Whether the checkpoint has a tensor of this whole name (a template of names.h): what a config does not say about its
  * layout. */
 bool config_has_tensor(const Config *c, const char *name, int layer);
+/* The size of its axis; 0 where there is none. */
+int64_t config_tensor_size(const Config *c, const char *name, int layer, int axis);
 /* The same with its shape; NULL when absent. */
 const Tensor *config_tensor(const Config *c, const char *name, int layer);
 /* What the text model's tensor names begin with: "model.", "language_model.model."; "" where only the config is read.

@@ -68,11 +68,7 @@ MlpSpec standard_shared_experts(const Config *c, const MlpSpec *mlp, int width, 
 bool standard_sparse_layer(const Config *c, int layer) {
     const JsonValue *dense = config_array(c, "mlp_only_layers", -1);
     int step = config_size_or(c, "decoder_sparse_step", 1);
-    for (uint32_t i = 0; dense && i < dense->length; i++) {
-        int64_t n;
-        if (json_int(json_item(dense, i), &n) && n == layer) return false;
-    }
-    return (layer + 1) % step == 0;
+    return !standard_lists(dense, layer) && (layer + 1) % step == 0;
 }
 
 bool standard_has_experts(const Config *c, int n_layers, int layer, bool otherwise) {
