@@ -22,7 +22,6 @@ static float *modalities(Step *s, int layer, const float *x, float *scratch) {
 typedef struct MixJob {
     const Step *step;
     const float *coefs; /* [n][streams * streams], or [n][streams] */
-    const float *predicted;
 } MixJob;
 
 enum { MIX_ROWS = 8 };
@@ -69,7 +68,7 @@ bool altup_predict(Step *s, int layer, float *scratch) {
     float *modality = modalities(s, layer, s->streams[b->altup.active], scratch), *coefs = step_floats(s, s->n, n * n);
     LinearJob job = {.w = s->weights->layers[layer].altup_predict, .y = coefs};
     if (!modality || !coefs || !step_linear(s, &job, 1, modality, n, layer, "altup prediction")) return false;
-    MixJob mix = {s, coefs, NULL};
+    MixJob mix = {s, coefs};
     pool_run(s->pool, predict_task, &mix, (s->n + MIX_ROWS - 1) / MIX_ROWS);
     memcpy(s->hidden, s->streams[b->altup.active], (size_t)s->n * (size_t)b->hidden * sizeof *s->hidden);
     step_tap(s, layer, "altup prediction", s->hidden, b->hidden);
@@ -98,7 +97,7 @@ bool altup_correct(Step *s, int layer, float *scratch) {
     float *modality = modalities(s, layer, s->hidden, scratch), *coefs = step_floats(s, s->n, n);
     LinearJob job = {.w = s->weights->layers[layer].altup_correct, .y = coefs};
     if (!modality || !coefs || !step_linear(s, &job, 1, modality, n, layer, "altup correction")) return false;
-    MixJob mix = {s, coefs, NULL};
+    MixJob mix = {s, coefs};
     pool_run(s->pool, correct_task, &mix, (s->n + MIX_ROWS - 1) / MIX_ROWS);
     step_tap(s, layer, "altup correction", s->streams[b->altup.active], b->hidden);
     return !s->per_layer || add_layer_input(s, layer, scratch);

@@ -86,7 +86,7 @@ static const Tensor *want_tensor(Binder *b, const char *name, const Shape *shape
 static const unsigned FLOATS = 1u << DTYPE_F32 | 1u << DTYPE_F16 | 1u << DTYPE_BF16;
 static const unsigned BYTES = 1u << DTYPE_U8 | 1u << DTYPE_I8;
 
-static WeightFormat float_format(DType t) {
+WeightFormat bind_float_format(DType t) {
     return t == DTYPE_F32 ? WEIGHT_F32 : t == DTYPE_F16 ? WEIGHT_F16 : WEIGHT_BF16;
 }
 
@@ -112,7 +112,7 @@ static bool plan_float(Binder *b, const char *module, const char *suffix, Linear
     WeightSource *s = &plan->source;
     int64_t cols = s->cols;
     const Tensor *t = plan->parts[0] = want_part(b, plan, module, suffix, cols, FLOATS, &s->codes);
-    if (t) s->format = float_format(t->dtype);
+    if (t) s->format = bind_float_format(t->dtype);
     return t != NULL;
 }
 
@@ -317,6 +317,16 @@ bool bind_vector(Binder *b, const char *name, int layer, int64_t n, float plus, 
     if (!name) return true;
     const Tensor *t = want_values(b, name, layer, -1, n);
     return t && add_vector(b, &(VectorPlan){.tensor = t, .plus = plus, .n = n, .out = out});
+}
+
+bool bind_rates(Binder *b, const char *name, int layer, int channels, int dims, const float **out) {
+    if (channels < 1 || dims < 1 || dims > 1024 || (int64_t)channels * dims > CONFIG_MAX_SIZE)
+        return bind_fail(b, "config.json: \"%s\" cannot be rates of %d channels with states of %d", name, channels,
+                         dims);
+    int64_t n = (int64_t)channels * dims;
+    const Tensor *t = want_values(b, name, layer, -1, n);
+    VectorPlan plan = {.tensor = t, .n = n, .channels = channels, .each = 1, .kernel = dims, .rates = true, .out = out};
+    return t && add_vector(b, &plan);
 }
 
 bool bind_conv(Binder *b, const ConvSpec *spec, int layer, int channels, int kernel, Conv *out) {

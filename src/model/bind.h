@@ -38,7 +38,7 @@ typedef struct MlaWeights {
 typedef struct SsmWeights {
     const Linear *z, *x, *b, *c, *dt, *o;
     Conv x_conv, b_conv, c_conv;
-    const float *a_log, *dt_bias, *d;
+    const float *rate, *dt_bias, *d; /* rate: -exp(a_log) */
     Norm norm;
 } SsmWeights;
 
@@ -50,15 +50,15 @@ typedef struct ShortConvWeights {
 typedef struct DeltaWeights {
     const Linear *q, *k, *v, *o, *a_down, *a, *z_down, *z, *b;
     Conv q_conv, k_conv, v_conv;
-    const float *a_log, *dt_bias;
+    const float *rate, *dt_bias; /* rate: -exp(a_log) */
     Norm norm;
 } DeltaWeights;
 
 typedef struct Mamba1Weights {
     const Linear *x, *z, *o, *dt_down, *b, *c, *dt;
-    Conv conv, a_log; /* a_log has weights alone, [d_state][channels] */
+    Conv conv;
     Norm dt_norm, b_norm, c_norm;
-    const float *skip;
+    const float *rate, *skip; /* rate: -exp(a_log), [d_state][channels] */
 } Mamba1Weights;
 
 typedef struct MlpWeights {
@@ -134,6 +134,9 @@ bool bind_experts(Binder *b, const LinearSpec *forms, int layer, int n, int64_t 
 bool bind_vector(Binder *b, const char *name, int layer, int64_t n, float plus, const float **out);
 /* A convolution over time of `channels` channels, in either layout's order; laid out [kernel][channels]. */
 bool bind_conv(Binder *b, const ConvSpec *spec, int layer, int channels, int kernel, Conv *out);
+/* The rates at which a state fades: -exp of a tensor [channels, dims] (dims 1: [channels]); laid out [dims][channels].
+ */
+bool bind_rates(Binder *b, const char *name, int layer, int channels, int dims, const float **out);
 /* A norm over n values. */
 bool bind_norm(Binder *b, const NormSpec *spec, int layer, int64_t n, Norm *out);
 /* A norm over each of n heads with weights of its own: one tensor [n * dim], or, with '#' in its name, one per head. */

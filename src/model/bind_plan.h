@@ -25,8 +25,9 @@ typedef struct VectorPlan {
     float plus;
     int64_t from, n;      /* values of the tensor that are taken */
     int64_t at, total;    /* several plans in a row may fill one vector of `total` values; at 0: total 0 means n */
-    int channels, kernel; /* of a convolution, which is turned around; 0: none */
+    int channels, kernel; /* of a convolution or of rates, which are turned around; 0: none */
     int each;             /* channels that share a filter */
+    bool rates;           /* what is kept is -exp(value) */
     const float **out;
 } VectorPlan;
 
@@ -46,6 +47,8 @@ struct Binder {
     Error *err;
 };
 
+/* The format of a float tensor. */
+WeightFormat bind_float_format(DType t);
 /* Module `spec` as a plan, without its bias; expert -1: none. */
 bool bind_plan_weight(Binder *b, const LinearSpec *spec, int layer, int expert, int64_t rows, int64_t cols,
                       LinearPlan *plan);

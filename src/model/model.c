@@ -87,11 +87,6 @@ static size_t count_step_bytes(const Blueprint *b, const Weights *w) {
     return bytes;
 }
 
-static bool find_names(Model *m, const Checkpoint *checkpoint) {
-    m->names = names_find_root(checkpoint, m->family->roots);
-    return true;
-}
-
 Model *model_load(const Checkpoint *checkpoint, const ModelOptions *o, Pool *pool, Error *err) {
     const JsonValue *config = checkpoint_config(checkpoint);
     Model *m = mem_zeroed(1, sizeof *m);
@@ -103,7 +98,9 @@ Model *model_load(const Checkpoint *checkpoint, const ModelOptions *o, Pool *poo
     m->pool = pool;
     arena_init(&m->arena);
     m->empty = arena_mark(&m->arena);
-    bool ok = (m->family = family_find(config, err)) != NULL && find_names(m, checkpoint) && keep_ignored(m, o, err) &&
+    m->family = family_find(config, err);
+    if (m->family) m->names = names_find_root(checkpoint, m->family->roots);
+    bool ok = m->family && keep_ignored(m, o, err) &&
               blueprint_read(config, m->family, &m->names, o->ignore_config, o->n_ignore_config, &m->blueprint, err) &&
               set_context(m, o->context, err) && make_state_shape(m, err) &&
               weights_bind(&m->names, &m->blueprint, m->family, pool, &m->weights, err);

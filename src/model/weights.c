@@ -183,9 +183,10 @@ static bool plan_all(Binder *b, Weights *w) {
 
 /* n values of a float tensor from value `first` on. */
 static void read_floats(const Tensor *t, int64_t first, int64_t n, float *out) {
-    WeightFormat format = t->dtype == DTYPE_F32 ? WEIGHT_F32 : t->dtype == DTYPE_F16 ? WEIGHT_F16 : WEIGHT_BF16;
-    WeightSource source = {
-        .format = format, .rows = 1, .cols = n, .codes = t->data + (uint64_t)first * dtype_bytes(t->dtype)};
+    WeightSource source = {.format = bind_float_format(t->dtype),
+                           .rows = 1,
+                           .cols = n,
+                           .codes = t->data + (uint64_t)first * dtype_bytes(t->dtype)};
     weight_row(&source, 0, out);
 }
 
@@ -199,7 +200,7 @@ static float *turn_conv(float *values, int channels, int each, int kernel) {
 }
 
 /* A vector, or what a plan adds to the last one. */
-static bool load_vector(const VectorPlan *plan, Weights *w, Error *err) {
+static bool load_vector(const VectorPlan *plan, Weights *w, Pool *pool, Error *err) {
     size_t total = (size_t)(plan->total ? plan->total : plan->n);
     float *values = plan->at ? w->vectors[w->n_vectors - 1] + plan->at : mem_array(total, sizeof *values);
     if (!values) return error_memory(err, "a norm");
@@ -208,6 +209,10 @@ static bool load_vector(const VectorPlan *plan, Weights *w, Error *err) {
     if (plan->at) return true;
     if (plan->kernel && !(values = turn_conv(values, plan->channels, plan->each, plan->kernel)))
         return error_memory(err, "a convolution");
+    if (plan->rates) {
+        ops_act(pool, ACT_EXP, values, values, plan->kernel, plan->channels);
+        ops_scale(pool, values, -1, values, plan->kernel, plan->channels);
+    }
     *plan->out = w->vectors[w->n_vectors++] = values;
     return true;
 }
@@ -272,7 +277,7 @@ static bool load_all(const Binder *b, Weights *w, Pool *pool, Error *err) {
     w->vectors = mem_zeroed((size_t)b->n_vectors, sizeof *w->vectors);
     if (!w->linears || !w->formats || !w->copies || !w->vectors) return error_memory(err, "the list of weights");
     for (int i = 0; i < b->n_vectors; i++)
-        if (!load_vector(&b->vectors[i], w, err)) return false;
+        if (!load_vector(&b->vectors[i], w, pool, err)) return false;
     for (int i = 0; i < b->n_linears; i++) {
         const LinearPlan *plan = &b->linears[i];
         if (plan->same_as) {

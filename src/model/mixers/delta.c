@@ -44,37 +44,26 @@ static bool delta_bind(Binder *b, const LayerSpec *spec, int layer, LayerWeights
            bind_latent(b, &d->a_down, &d->a, layer, d->a_rank, decays_width(d), &w->a_down, &w->a) &&
            bind_latent(b, &d->z_down, &d->z, layer, d->z_rank, values, &w->z_down, &w->z) &&
            bind_linear(b, &d->b, layer, d->v_heads, hidden, &w->b) &&
-           bind_vector(b, d->a_log, layer, d->v_heads, 0, &w->a_log) &&
+           bind_rates(b, d->a_log, layer, d->v_heads, 1, &w->rate) &&
            bind_vector(b, d->dt_bias, layer, decays_width(d), 0, &w->dt_bias) &&
            bind_norm(b, &d->norm, layer, d->v_dim, &w->norm) && bind_linear(b, &d->o, layer, hidden, values, &w->o);
 }
 
 /* ---- the state: windows of q, k and v, then the matrices ---- */
 
-typedef struct Places {
-    float *q, *k, *v, *matrices;
-} Places;
-
-static Places places_of(const DeltaSpec *d, float *at) {
-    size_t held = (size_t)(d->kernel - 1);
-    Places p = {.q = at};
-    p.k = p.q + held * (size_t)keys_width(d);
-    p.v = p.k + held * (size_t)keys_width(d);
-    p.matrices = p.v + held * (size_t)values_width(d);
-    return p;
+static size_t windows_size(const DeltaSpec *d) {
+    return conv_windows(d->kernel, 2 * keys_width(d) + values_width(d));
 }
 
 static void delta_state(const LayerSpec *spec, KvFormat kv, LayerShape *out) {
     const DeltaSpec *d = &spec->delta;
     (void)kv;
-    out->recurrent = (size_t)(d->kernel - 1) * (size_t)(2 * keys_width(d) + values_width(d)) +
-                     (size_t)d->v_heads * (size_t)d->k_dim * (size_t)d->v_dim;
+    out->recurrent = windows_size(d) + (size_t)d->v_heads * (size_t)d->k_dim * (size_t)d->v_dim;
 }
 
 /* ---- the run ---- */
 
 typedef struct DeltaRun {
-    const Step *step;
     const DeltaSpec *spec;
     const DeltaWeights *w;
     int layer, n_stretches;
@@ -83,31 +72,19 @@ typedef struct DeltaRun {
     float *decay, *beta, *out;
 } DeltaRun;
 
-/* Task 3 i + j: stretch i's convolution of q, k or v. */
-static void conv_task(void *context, int task, int thread) {
-    const DeltaRun *r = context;
-    const DeltaSpec *d = r->spec;
-    const Stretch *t = &r->stretches[task / 3];
-    Places at = places_of(d, state_recurrent(t->state, r->layer));
-    (void)thread;
-    if (task % 3 == 0) stretch_conv(t, &r->w->q_conv, keys_width(d), d->kernel, at.q, r->q, r->q_mixed);
-    if (task % 3 == 1) stretch_conv(t, &r->w->k_conv, keys_width(d), d->kernel, at.k, r->k, r->k_mixed);
-    if (task % 3 == 2) stretch_conv(t, &r->w->v_conv, values_width(d), d->kernel, at.v, r->v, r->v_mixed);
-}
-
 /* Task: one value head of one stretch, token by token. */
 static void head_task(void *context, int task, int thread) {
     const DeltaRun *r = context;
     const DeltaSpec *d = r->spec;
     const Stretch *t = &r->stretches[task / d->v_heads];
     int head = task % d->v_heads, key_head = head / (d->v_heads / d->k_heads);
-    Places at = places_of(d, state_recurrent(t->state, r->layer));
+    float *matrices = state_recurrent(t->state, r->layer) + windows_size(d);
     size_t decays = (size_t)decays_width(d), keys = (size_t)keys_width(d), values = (size_t)values_width(d);
     (void)thread;
     for (int i = 0; i < t->n; i++) {
         size_t row = (size_t)(t->first + i), key = row * keys + (size_t)(key_head * d->k_dim);
         size_t value = row * values + (size_t)(head * d->v_dim);
-        OuterStep step = {.state = at.matrices + (size_t)head * (size_t)d->k_dim * (size_t)d->v_dim,
+        OuterStep step = {.state = matrices + (size_t)head * (size_t)d->k_dim * (size_t)d->v_dim,
                           .k_dim = d->k_dim,
                           .v_dim = d->v_dim,
                           .decay = r->decay + row * decays + (size_t)(d->decay_each ? head * d->k_dim : head),
@@ -140,24 +117,19 @@ static bool project_latent(Step *s, int layer, const Linear *down, const Linear 
 }
 
 /* decay = exp(-exp(a_log) * softplus(a + dt_bias)), or the form with a floor; in place of a. */
-static bool make_decay(Step *s, int layer, const DeltaSpec *d, const DeltaWeights *w, float *a) {
+static void make_decay(const Step *s, const DeltaSpec *d, const DeltaWeights *w, float *a) {
     int width = decays_width(d), each = width / d->v_heads;
-    float *rate = step_floats(s, 1, d->v_heads);
-    (void)layer;
-    if (!rate) return false;
-    ops_act(s->pool, ACT_EXP, w->a_log, rate, 1, d->v_heads);
     for (int r = 0; r < s->n; r++)
         ops_add(s->pool, a + (size_t)r * (size_t)width, w->dt_bias, a + (size_t)r * (size_t)width, 1, width);
     if (d->decay_floor == 0) ops_act(s->pool, ACT_SOFTPLUS, a, a, s->n, width);
     for (int r = 0; r < s->n; r++)
         for (int i = 0; i < width; i++)
-            a[(size_t)r * (size_t)width + (size_t)i] *= d->decay_floor == 0 ? -rate[i / each] : rate[i / each];
+            a[(size_t)r * (size_t)width + (size_t)i] *= d->decay_floor == 0 ? w->rate[i / each] : -w->rate[i / each];
     if (d->decay_floor != 0) {
         ops_act(s->pool, ACT_SIGMOID, a, a, s->n, width);
         ops_scale(s->pool, a, d->decay_floor, a, s->n, width);
     }
     ops_act(s->pool, ACT_EXP, a, a, s->n, width);
-    return true;
 }
 
 static bool make_room(Step *s, const DeltaSpec *d, DeltaRun *r) {
@@ -183,11 +155,15 @@ static bool prepare(Step *s, int layer, const float *x, DeltaRun *r) {
     LinearJob jobs[] = {
         {.w = w->q, .y = r->q}, {.w = w->k, .y = r->k}, {.w = w->v, .y = r->v}, {.w = w->b, .y = r->beta}};
     if (!step_linear(s, jobs, 4, x, s->blueprint->hidden, layer, "q_proj") ||
-        !project_latent(s, layer, w->a_down, w->a, x, r->decay, "a_proj") || !make_decay(s, layer, d, w, r->decay))
+        !project_latent(s, layer, w->a_down, w->a, x, r->decay, "a_proj"))
         return false;
+    make_decay(s, d, w, r->decay);
     ops_act(s->pool, ACT_SIGMOID, r->beta, r->beta, s->n, d->v_heads);
     if (d->b_scale != 0) ops_scale(s->pool, r->beta, d->b_scale, r->beta, s->n, d->v_heads);
-    pool_run(s->pool, conv_task, r, 3 * r->n_stretches);
+    ConvPart parts[] = {{&w->q_conv, keys_width(d), r->q, r->q_mixed},
+                        {&w->k_conv, keys_width(d), r->k, r->k_mixed},
+                        {&w->v_conv, values_width(d), r->v, r->v_mixed}};
+    conv_stretches(s, layer, r->stretches, r->n_stretches, d->kernel, parts, 3);
     ops_act(s->pool, ACT_SILU, r->q_mixed, r->q_mixed, s->n, keys_width(d));
     ops_act(s->pool, ACT_SILU, r->k_mixed, r->k_mixed, s->n, keys_width(d));
     ops_act(s->pool, ACT_SILU, r->v_mixed, r->v_mixed, s->n, values_width(d));
@@ -201,7 +177,7 @@ static bool prepare(Step *s, int layer, const float *x, DeltaRun *r) {
 static bool delta_run(Step *s, int layer, const float *x, float *out) {
     const DeltaSpec *d = &s->blueprint->layers[layer].delta;
     const DeltaWeights *w = &s->weights->layers[layer].delta;
-    DeltaRun r = {.step = s, .spec = d, .w = w, .layer = layer};
+    DeltaRun r = {.spec = d, .w = w, .layer = layer};
     int values = values_width(d);
     if (!make_room(s, d, &r) || !prepare(s, layer, x, &r)) return false;
     pool_run(s->pool, head_task, &r, r.n_stretches * d->v_heads);

@@ -13,8 +13,6 @@ static bool mamba1_bind(Binder *b, const LayerSpec *spec, int layer, LayerWeight
     const Mamba1Spec *m = &spec->mamba1;
     Mamba1Weights *w = &out->mamba1;
     int64_t hidden = bind_hidden(b), wide = m->channels;
-    /* a_log is [channels, d_state] and wanted the other way round, as the weights of a convolution are. */
-    ConvSpec rates = {.name = m->a_log, .total = m->channels};
     if (wide * m->d_state > CONFIG_MAX_SIZE)
         return bind_fail(b, "config.json: %d channels with states of %d cannot be", m->channels, m->d_state);
     return bind_linear(b, &m->x, layer, wide, hidden, &w->x) && bind_linear(b, &m->z, layer, wide, hidden, &w->z) &&
@@ -26,19 +24,16 @@ static bool mamba1_bind(Binder *b, const LayerSpec *spec, int layer, LayerWeight
            bind_norm(b, &m->b_norm, layer, m->d_state, &w->b_norm) &&
            bind_norm(b, &m->c_norm, layer, m->d_state, &w->c_norm) &&
            bind_linear(b, &m->dt, layer, wide, m->rank, &w->dt) &&
-           bind_conv(b, &rates, layer, m->channels, m->d_state, &w->a_log) &&
+           bind_rates(b, m->a_log, layer, m->channels, m->d_state, &w->rate) &&
            bind_vector(b, m->skip, layer, wide, 0, &w->skip) && bind_linear(b, &m->o, layer, hidden, wide, &w->o);
 }
 
 /* ---- the state: the convolution's window, then [d_state][channels] ---- */
 
-static size_t window_size(const Mamba1Spec *m) {
-    return (size_t)(m->kernel - 1) * (size_t)m->channels;
-}
-
 static void mamba1_state(const LayerSpec *spec, KvFormat kv, LayerShape *out) {
+    const Mamba1Spec *m = &spec->mamba1;
     (void)kv;
-    out->recurrent = window_size(&spec->mamba1) + (size_t)spec->mamba1.d_state * (size_t)spec->mamba1.channels;
+    out->recurrent = conv_windows(m->kernel, m->channels) + (size_t)m->d_state * (size_t)m->channels;
 }
 
 /* ---- the run ---- */
@@ -48,18 +43,9 @@ typedef struct Mamba1Run {
     const Mamba1Weights *w;
     int layer, n_stretches, n_blocks;
     const Stretch *stretches;
-    float *x, *mixed;                        /* [n][channels]: projected, convolved */
-    float *latent, *dt, *b, *c, *rate, *out; /* rate [d_state][channels] */
+    float *x, *mixed; /* [n][channels]: projected, convolved */
+    float *latent, *dt, *b, *c, *out;
 } Mamba1Run;
-
-/* Task: one stretch's convolution. */
-static void conv_task(void *context, int task, int thread) {
-    const Mamba1Run *r = context;
-    const Stretch *t = &r->stretches[task];
-    (void)thread;
-    stretch_conv(t, &r->w->conv, r->spec->channels, r->spec->kernel, state_recurrent(t->state, r->layer), r->x,
-                 r->mixed);
-}
 
 /* Task: one block of channels of one stretch, token by token. */
 static void scan_task(void *context, int task, int thread) {
@@ -74,8 +60,8 @@ static void scan_task(void *context, int task, int thread) {
                          .dims = m->d_state,
                          .from = from,
                          .n = n,
-                         .state = state_recurrent(t->state, r->layer) + window_size(m),
-                         .rate = r->rate,
+                         .state = state_recurrent(t->state, r->layer) + conv_windows(m->kernel, m->channels),
+                         .rate = r->w->rate,
                          .dt = r->dt + wide,
                          .x = r->mixed + wide,
                          .skip = r->w->skip,
@@ -93,11 +79,10 @@ static bool make_room(Step *s, const Mamba1Spec *m, Mamba1Run *r) {
     r->dt = step_floats(s, s->n, m->channels);
     r->b = step_floats(s, s->n, m->d_state);
     r->c = step_floats(s, s->n, m->d_state);
-    r->rate = step_floats(s, m->d_state, m->channels);
     r->out = step_floats(s, s->n, m->channels);
     r->stretches = stretches_of(s, &r->n_stretches);
     r->n_blocks = (m->channels + BLOCK - 1) / BLOCK;
-    return r->x && r->mixed && r->latent && r->dt && r->b && r->c && r->rate && r->out && r->stretches;
+    return r->x && r->mixed && r->latent && r->dt && r->b && r->c && r->out && r->stretches;
 }
 
 /* What the token chooses: the step size, and the weights into and out of the state. */
@@ -124,12 +109,11 @@ static bool mamba1_run(Step *s, int layer, const float *x, float *out) {
     if (!z || !make_room(s, m, &r)) return false;
     LinearJob in[] = {{.w = w->x, .y = r.x}, {.w = w->z, .y = z}}, o = {.w = w->o, .y = out};
     if (!step_linear(s, in, 2, x, s->blueprint->hidden, layer, "in_proj")) return false;
-    pool_run(s->pool, conv_task, &r, r.n_stretches);
+    conv_stretches(s, layer, r.stretches, r.n_stretches, m->kernel, &(ConvPart){&w->conv, m->channels, r.x, r.mixed},
+                   1);
     ops_act(s->pool, ACT_SILU, r.mixed, r.mixed, s->n, m->channels);
     step_tap(s, layer, "convolved x", r.mixed, m->channels);
     if (!choose(s, layer, &r)) return false;
-    ops_act(s->pool, ACT_EXP, w->a_log.weights, r.rate, m->d_state, m->channels);
-    ops_scale(s->pool, r.rate, -1, r.rate, m->d_state, m->channels);
     pool_run(s->pool, scan_task, &r, r.n_stretches * r.n_blocks);
     step_zero_failed(s, r.out, m->channels);
     step_tap(s, layer, "scan", r.out, m->channels);

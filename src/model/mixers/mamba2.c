@@ -26,7 +26,7 @@ static bool mamba2_bind(Binder *b, const LayerSpec *spec, int layer, LayerWeight
            bind_conv(b, &m->x_conv, layer, (int)inner, m->kernel, &w->x_conv) &&
            bind_conv(b, &m->b_conv, layer, (int)shared, m->kernel, &w->b_conv) &&
            bind_conv(b, &m->c_conv, layer, (int)shared, m->kernel, &w->c_conv) &&
-           bind_vector(b, m->a_log, layer, m->heads, 0, &w->a_log) &&
+           bind_rates(b, m->a_log, layer, m->heads, 1, &w->rate) &&
            bind_vector(b, m->dt_bias, layer, m->heads, 0, &w->dt_bias) &&
            bind_vector(b, m->d, layer, m->heads, 0, &w->d) && bind_norm(b, &m->norm, layer, inner, &w->norm) &&
            bind_linear(b, &m->o, layer, hidden, inner, &w->o);
@@ -34,24 +34,14 @@ static bool mamba2_bind(Binder *b, const LayerSpec *spec, int layer, LayerWeight
 
 /* ---- the state: windows of x, b and c, then the matrices ---- */
 
-typedef struct Places {
-    float *x, *b, *c, *matrices;
-} Places;
-
-static Places places_of(const SsmSpec *m, float *at) {
-    size_t held = (size_t)(m->kernel - 1);
-    Places p = {.x = at};
-    p.b = p.x + held * (size_t)inner_width(m);
-    p.c = p.b + held * (size_t)group_width(m);
-    p.matrices = p.c + held * (size_t)group_width(m);
-    return p;
+static size_t windows_size(const SsmSpec *m) {
+    return conv_windows(m->kernel, inner_width(m) + 2 * group_width(m));
 }
 
 static void mamba2_state(const LayerSpec *spec, KvFormat kv, LayerShape *out) {
     const SsmSpec *m = &spec->ssm;
     (void)kv;
-    out->recurrent = (size_t)(m->kernel - 1) * (size_t)(inner_width(m) + 2 * group_width(m)) +
-                     (size_t)inner_width(m) * (size_t)m->state;
+    out->recurrent = windows_size(m) + (size_t)inner_width(m) * (size_t)m->state;
 }
 
 /* ---- the run ---- */
@@ -78,31 +68,19 @@ static bool make_room(Step *s, const SsmSpec *m, SsmRun *r) {
     return r->dt && r->decay && r->stretches;
 }
 
-/* Task 3 i + j: stretch i's convolution of x, b or c. */
-static void conv_task(void *context, int task, int thread) {
-    const SsmRun *r = context;
-    const SsmSpec *m = r->spec;
-    const Stretch *t = &r->stretches[task / 3];
-    Places at = places_of(m, state_recurrent(t->state, r->layer));
-    (void)thread;
-    if (task % 3 == 0) stretch_conv(t, &r->w->x_conv, inner_width(m), m->kernel, at.x, r->x, r->x_mixed);
-    if (task % 3 == 1) stretch_conv(t, &r->w->b_conv, group_width(m), m->kernel, at.b, r->b, r->b_mixed);
-    if (task % 3 == 2) stretch_conv(t, &r->w->c_conv, group_width(m), m->kernel, at.c, r->c, r->c_mixed);
-}
-
 /* Task: one head of one stretch, token by token. */
 static void head_task(void *context, int task, int thread) {
     const SsmRun *r = context;
     const SsmSpec *m = r->spec;
     const Stretch *t = &r->stretches[task / m->heads];
     int head = task % m->heads, group = head / (m->heads / m->groups);
-    Places at = places_of(m, state_recurrent(t->state, r->layer));
+    float *matrices = state_recurrent(t->state, r->layer) + windows_size(m);
     (void)thread;
     for (int i = 0; i < t->n; i++) {
         size_t row = (size_t)(t->first + i), value = row * (size_t)inner_width(m) + (size_t)(head * m->head_dim);
         size_t shared = row * (size_t)group_width(m) + (size_t)(group * m->state);
         size_t scalar = row * (size_t)m->heads + (size_t)head;
-        OuterStep step = {.state = at.matrices + (size_t)head * (size_t)m->head_dim * (size_t)m->state,
+        OuterStep step = {.state = matrices + (size_t)head * (size_t)m->head_dim * (size_t)m->state,
                           .k_dim = m->state,
                           .v_dim = m->head_dim,
                           .decay = r->decay + scalar,
@@ -118,20 +96,16 @@ static void head_task(void *context, int task, int thread) {
 }
 
 /* dt = softplus(dt + bias) within its limits; decay = exp(-exp(a_log) dt). */
-static bool make_decay(Step *s, SsmRun *r) {
+static void make_decay(const Step *s, SsmRun *r) {
     const SsmSpec *m = r->spec;
-    float *rate = step_floats(s, 1, m->heads);
-    if (!rate) return false;
-    ops_act(s->pool, ACT_EXP, r->w->a_log, rate, 1, m->heads);
     for (int i = 0; i < s->n * m->heads; i++) r->dt[i] += r->w->dt_bias[i % m->heads];
     ops_act(s->pool, ACT_SOFTPLUS, r->dt, r->dt, s->n, m->heads);
     for (int i = 0; i < s->n * m->heads; i++) {
         if (r->dt[i] < m->dt_min) r->dt[i] = m->dt_min;
         if (m->dt_max > 0 && r->dt[i] > m->dt_max) r->dt[i] = m->dt_max;
-        r->decay[i] = r->dt[i] * -rate[i % m->heads];
+        r->decay[i] = r->dt[i] * r->w->rate[i % m->heads];
     }
     ops_act(s->pool, ACT_EXP, r->decay, r->decay, s->n, m->heads);
-    return true;
 }
 
 static bool mamba2_run(Step *s, int layer, const float *x, float *out) {
@@ -145,8 +119,12 @@ static bool mamba2_run(Step *s, int layer, const float *x, float *out) {
                         {.w = w->b, .y = r.b},
                         {.w = w->c, .y = r.c},
                         {.w = w->dt, .y = r.dt}};
-    if (!step_linear(s, jobs, 5, x, s->blueprint->hidden, layer, "in_proj") || !make_decay(s, &r)) return false;
-    pool_run(s->pool, conv_task, &r, 3 * r.n_stretches);
+    if (!step_linear(s, jobs, 5, x, s->blueprint->hidden, layer, "in_proj")) return false;
+    make_decay(s, &r);
+    ConvPart parts[] = {{&w->x_conv, inner, r.x, r.x_mixed},
+                        {&w->b_conv, group_width(m), r.b, r.b_mixed},
+                        {&w->c_conv, group_width(m), r.c, r.c_mixed}};
+    conv_stretches(s, layer, r.stretches, r.n_stretches, m->kernel, parts, 3);
     ops_act(s->pool, ACT_SILU, r.x_mixed, r.x_mixed, s->n, inner);
     ops_act(s->pool, ACT_SILU, r.b_mixed, r.b_mixed, s->n, group_width(m));
     ops_act(s->pool, ACT_SILU, r.c_mixed, r.c_mixed, s->n, group_width(m));

@@ -13,34 +13,16 @@ static bool short_conv_bind(Binder *b, const LayerSpec *spec, int layer, LayerWe
            bind_linear(b, &c->o, layer, hidden, hidden, &w->o);
 }
 
-typedef struct ConvRun {
-    const Step *step;
-    const Stretch *stretches;
-    int layer;
-    const float *in;
-    float *out;
-} ConvRun;
-
-static void conv_task(void *context, int task, int thread) {
-    const ConvRun *r = context;
-    const Stretch *t = &r->stretches[task];
-    const Step *s = r->step;
-    (void)thread;
-    stretch_conv(t, &s->weights->layers[r->layer].short_conv.conv, s->blueprint->hidden,
-                 s->blueprint->layers[r->layer].short_conv.kernel, state_recurrent(t->state, r->layer), r->in, r->out);
-}
-
 static bool short_conv_run(Step *s, int layer, const float *x, float *out) {
     const ShortConvWeights *w = &s->weights->layers[layer].short_conv;
-    int hidden = s->blueprint->hidden, n_stretches;
+    int hidden = s->blueprint->hidden, kernel = s->blueprint->layers[layer].short_conv.kernel, n;
     float *b = step_floats(s, s->n, hidden), *c = step_floats(s, s->n, hidden), *in = step_floats(s, s->n, hidden);
     float *mixed = step_floats(s, s->n, hidden);
     LinearJob jobs[] = {{.w = w->b, .y = b}, {.w = w->c, .y = c}, {.w = w->x, .y = in}}, o = {.w = w->o, .y = out};
-    ConvRun run = {s, stretches_of(s, &n_stretches), layer, in, mixed};
-    if (!b || !c || !in || !mixed || !run.stretches || !step_linear(s, jobs, 3, x, hidden, layer, "in_proj"))
-        return false;
+    const Stretch *stretches = stretches_of(s, &n);
+    if (!b || !c || !in || !mixed || !stretches || !step_linear(s, jobs, 3, x, hidden, layer, "in_proj")) return false;
     ops_mul(s->pool, b, in, in, s->n, hidden);
-    pool_run(s->pool, conv_task, &run, n_stretches);
+    conv_stretches(s, layer, stretches, n, kernel, &(ConvPart){&w->conv, hidden, in, mixed}, 1);
     ops_mul(s->pool, c, mixed, mixed, s->n, hidden);
     step_zero_failed(s, mixed, hidden);
     step_tap(s, layer, "short convolution", mixed, hidden);
@@ -51,7 +33,7 @@ static bool short_conv_run(Step *s, int layer, const float *x, float *out) {
 
 static void short_conv_state(const LayerSpec *spec, KvFormat kv, LayerShape *out) {
     (void)kv;
-    out->recurrent = (size_t)(spec->short_conv.kernel - 1) * (size_t)spec->short_conv.conv.total;
+    out->recurrent = conv_windows(spec->short_conv.kernel, (int)spec->short_conv.conv.total);
 }
 
 static const char *short_conv_kind(const LayerSpec *spec) {

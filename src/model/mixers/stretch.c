@@ -1,4 +1,4 @@
-/* Finding stretches, and running a convolution along one. */
+/* Finding stretches, and running convolutions along them. */
 #include "model/mixers/stretch.h"
 #include "math/recurrent.h"
 
@@ -14,11 +14,36 @@ Stretch *stretches_of(Step *s, int *n) {
     return list;
 }
 
-void stretch_conv(const Stretch *t, const Conv *conv, int channels, int kernel, float *window, const float *x,
-                  float *y) {
+/* ---- convolutions ---- */
+
+typedef struct ConvRun {
+    const Stretch *stretches;
+    const ConvPart *parts;
+    int layer, kernel, n_parts;
+} ConvRun;
+
+size_t conv_windows(int kernel, int channels) {
+    return (size_t)(kernel - 1) * (size_t)channels;
+}
+
+/* Task i * parts + j: part j of stretch i. */
+static void conv_task(void *context, int task, int thread) {
+    const ConvRun *r = context;
+    const Stretch *t = &r->stretches[task / r->n_parts];
+    const ConvPart *part = &r->parts[task % r->n_parts];
+    float *window = state_recurrent(t->state, r->layer);
+    (void)thread;
+    for (const ConvPart *p = r->parts; p < part; p++) window += conv_windows(r->kernel, p->channels);
     for (int i = 0; i < t->n; i++) {
-        size_t at = (size_t)(t->first + i) * (size_t)channels;
-        ConvStep step = {channels, kernel, conv->weights, conv->bias, window, x + at, y + at};
+        size_t at = (size_t)(t->first + i) * (size_t)part->channels;
+        ConvStep step = {part->channels, r->kernel,    part->conv->weights, part->conv->bias,
+                         window,         part->x + at, part->y + at};
         recurrent_conv_step(&step);
     }
+}
+
+void conv_stretches(const Step *s, int layer, const Stretch *stretches, int n, int kernel, const ConvPart *parts,
+                    int n_parts) {
+    ConvRun run = {stretches, parts, layer, kernel, n_parts};
+    pool_run(s->pool, conv_task, &run, n * n_parts);
 }
