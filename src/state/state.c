@@ -1,11 +1,20 @@
 /* Pages per layer, found by position / KV_PAGE. A page outside a layer's window is handed back to the layer's spare
  * list, so a windowed layer lives in a few pages however long the sequence grows; the logical order never changes, so
  * there is no ring to misread. The one invariant: pages [length / KV_PAGE - window] .. cover every position that a row
- * at `length` can see. */
+ * at `length` can see.
+ *
+ * States that share a prefix share its pages. A page that others use as well is never written: the only positions
+ * written are those from `length` on, and state_reserve first gives the state a page of its own for them. */
 #include "state/state.h"
 #include "base/memory.h"
 
 #include <string.h>
+
+/* Stands before a page's keys and values. */
+typedef struct PageHead {
+    int users;
+} PageHead;
+enum { PAGE_HEAD = 64 }; /* bytes, so that the page itself stays aligned */
 
 typedef struct Layer {
     KvView view;
@@ -25,6 +34,7 @@ struct State {
     size_t n_recurrent;
     bool spoiled;
     size_t bytes;
+    StateAccount *account; /* NULL: none */
 };
 
 struct StateSnapshot {
@@ -32,6 +42,38 @@ struct StateSnapshot {
     size_t n;
     float values[];
 };
+
+/* ---- pages ---- */
+
+static PageHead *page_head(uint8_t *page) {
+    return (PageHead *)(void *)(page - PAGE_HEAD);
+}
+
+static void charge(StateAccount *account, size_t bytes) {
+    if (account) account->bytes += bytes;
+}
+
+static void discharge(StateAccount *account, size_t bytes) {
+    if (account) account->bytes -= bytes;
+}
+
+static uint8_t *page_new(State *s, size_t bytes) {
+    uint8_t *block = mem_aligned(PAGE_HEAD + bytes, 1);
+    if (!block) return NULL;
+    uint8_t *page = block + PAGE_HEAD;
+    page_head(page)->users = 1;
+    charge(s->account, bytes);
+    return page;
+}
+
+/* One user less; the last one frees it. */
+static void page_release(State *s, uint8_t *page, size_t bytes) {
+    if (!page || --page_head(page)->users > 0) return;
+    mem_free(page - PAGE_HEAD);
+    discharge(s->account, bytes);
+}
+
+/* ---- making and freeing ---- */
 
 State *state_new(const StateShape *shape, Error *err) {
     State *s = mem_zeroed(1, sizeof *s);
@@ -61,10 +103,12 @@ void state_free(State *s) {
     if (!s) return;
     for (int i = 0; i < s->shape->n_layers; i++) {
         Layer *l = &s->layers[i];
-        for (int p = l->first; p < l->end; p++) mem_free(l->pages[p]);
-        mem_free(l->spare);
+        size_t bytes = kv_page_bytes(&l->view.shape);
+        for (int p = l->first; p < l->end; p++) page_release(s, l->pages[p], bytes);
+        page_release(s, l->spare, bytes);
         mem_free(l->pages);
     }
+    discharge(s->account, s->n_recurrent * sizeof *s->recurrent);
     mem_free(s->layers);
     mem_free(s->recurrent);
     mem_free(s);
@@ -89,8 +133,7 @@ static bool layer_reserve(State *s, Layer *l, int end_page) {
         uint8_t *page = l->spare;
         l->spare = NULL;
         if (!page) {
-            page = mem_aligned(bytes, 1);
-            if (!page) return false;
+            if (!(page = page_new(s, bytes))) return false;
             memset(page, 0, bytes); /* positions not yet written are scored and thrown away: no stray values there */
             s->bytes += bytes;
         }
@@ -100,18 +143,32 @@ static bool layer_reserve(State *s, Layer *l, int end_page) {
 }
 
 static void layer_shrink(State *s, Layer *l, int end_page) {
+    size_t bytes = kv_page_bytes(&l->view.shape);
     while (l->end > end_page && l->end > l->first) {
-        mem_free(l->pages[--l->end]);
+        page_release(s, l->pages[--l->end], bytes);
         l->pages[l->end] = NULL;
-        s->bytes -= kv_page_bytes(&l->view.shape);
+        s->bytes -= bytes;
     }
+}
+
+/* The page that position `length` falls into becomes this state's own. */
+static bool layer_own_last(State *s, Layer *l) {
+    int page = s->length / KV_PAGE;
+    if (page < l->first || page >= l->end || page_head(l->pages[page])->users == 1) return true;
+    size_t bytes = kv_page_bytes(&l->view.shape);
+    uint8_t *own = page_new(s, bytes);
+    if (!own) return false;
+    memcpy(own, l->pages[page], bytes);
+    page_release(s, l->pages[page], bytes);
+    l->pages[page] = own;
+    return true;
 }
 
 bool state_reserve(State *s, int end, Error *err) {
     int end_page = (end + KV_PAGE - 1) / KV_PAGE, old_page = (s->length + KV_PAGE - 1) / KV_PAGE;
     for (int i = 0; i < s->shape->n_layers; i++) {
         if (s->shape->layers[i].kv.heads == 0) continue;
-        if (layer_reserve(s, &s->layers[i], end_page)) continue;
+        if (layer_own_last(s, &s->layers[i]) && layer_reserve(s, &s->layers[i], end_page)) continue;
         for (int j = 0; j <= i; j++) layer_shrink(s, &s->layers[j], old_page);
         return error_memory(err, "keys and values: lower --ctx or the number of sequences");
     }
@@ -146,12 +203,58 @@ static void shrink(State *s, int n) {
     s->length = n;
 }
 
-bool state_cut(State *s, int n) {
+bool state_can_cut(const State *s, int n) {
     if (s->n_recurrent && n != s->length && n > 0) return false;
-    if (s->spoiled || !holds(s, n)) return false;
+    return !s->spoiled && holds(s, n);
+}
+
+bool state_cut(State *s, int n) {
+    if (!state_can_cut(s, n)) return false;
     if (n == 0 && s->n_recurrent) memset(s->recurrent, 0, s->n_recurrent * sizeof *s->recurrent);
     shrink(s, n);
     return true;
+}
+
+/* ---- sharing ---- */
+
+void state_charge(State *s, StateAccount *account) {
+    s->account = account;
+    charge(account, s->n_recurrent * sizeof *s->recurrent);
+}
+
+static bool layer_share(State *out, Layer *to, const Layer *from, int end_page) {
+    int end = end_page < from->end ? end_page : from->end;
+    if (!slots_grow(to, end)) return false;
+    to->first = to->end = from->first < end ? from->first : end;
+    for (; to->end < end; to->end++) {
+        uint8_t *page = from->pages[to->end];
+        page_head(page)->users++;
+        to->pages[to->end] = page;
+        out->bytes += kv_page_bytes(&from->view.shape);
+    }
+    return true;
+}
+
+State *state_clone(const State *s, int n, Error *err) {
+    if (!state_can_cut(s, n)) {
+        error_set(err, "the state can not be cut at %d of %d positions", n, s->length);
+        return NULL;
+    }
+    State *out = state_new(s->shape, err);
+    if (!out) return NULL;
+    state_charge(out, s->account);
+    bool ok = true;
+    for (int i = 0; i < s->shape->n_layers && ok; i++)
+        ok = layer_share(out, &out->layers[i], &s->layers[i], (n + KV_PAGE - 1) / KV_PAGE);
+    if (!ok) {
+        state_free(out);
+        error_memory(err, "a sequence's state");
+        return NULL;
+    }
+    if (s->n_recurrent && n > 0) memcpy(out->recurrent, s->recurrent, s->n_recurrent * sizeof *s->recurrent);
+    out->length = n;
+    out->side = s->side;
+    return out;
 }
 
 /* ---- recurrent state ---- */
@@ -200,35 +303,50 @@ int state_side(const State *s) {
     return s->side;
 }
 
-void state_restart(State *s, int side) {
-    for (int i = 0; i < s->shape->n_layers; i++) {
-        Layer *l = &s->layers[i];
-        int n = l->end - l->first;
-        for (int p = 0; p < n && l->first > 0; p++) { /* a windowed layer's pages move to the front */
-            l->pages[p] = l->pages[l->first + p];
-            l->pages[l->first + p] = NULL;
+/* The pages that no other state uses move to the front; a windowed layer's do not begin there. */
+static void layer_restart(State *s, Layer *l) {
+    size_t bytes = kv_page_bytes(&l->view.shape);
+    int n = 0;
+    for (int p = l->first; p < l->end; p++) {
+        uint8_t *page = l->pages[p];
+        l->pages[p] = NULL;
+        if (page_head(page)->users == 1) {
+            l->pages[n++] = page;
+        } else {
+            page_release(s, page, bytes);
+            s->bytes -= bytes;
         }
-        l->first = 0;
-        l->end = n;
     }
+    l->first = 0;
+    l->end = n;
+}
+
+void state_restart(State *s, int side) {
+    for (int i = 0; i < s->shape->n_layers; i++) layer_restart(s, &s->layers[i]);
     if (s->n_recurrent) memset(s->recurrent, 0, s->n_recurrent * sizeof *s->recurrent);
     s->spoiled = false;
     s->length = 0;
     s->side = side;
 }
 
+/* A page dropped for good, or kept for the next one that is needed. */
+static void layer_drop_first(State *s, Layer *l) {
+    size_t bytes = kv_page_bytes(&l->view.shape);
+    uint8_t *page = l->pages[l->first];
+    l->pages[l->first++] = NULL;
+    if (page_head(page)->users == 1 && !l->spare) {
+        l->spare = page;
+        return;
+    }
+    page_release(s, page, bytes);
+    s->bytes -= bytes;
+}
+
 void state_trim(State *s, int n) {
     for (int i = 0; i < s->shape->n_layers; i++) {
         Layer *l = &s->layers[i];
         int keep = first_visible(&s->shape->layers[i], n) / KV_PAGE;
-        for (; l->first < keep && l->first < l->end; l->first++) {
-            if (l->spare) {
-                mem_free(l->spare);
-                s->bytes -= kv_page_bytes(&l->view.shape);
-            }
-            l->spare = l->pages[l->first];
-            l->pages[l->first] = NULL;
-        }
+        while (l->first < keep && l->first < l->end) layer_drop_first(s, l);
     }
 }
 

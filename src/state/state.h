@@ -21,9 +21,17 @@ typedef struct StateShape {
 
 typedef struct State State;
 
+/* Memory that the states of a model hold together, pages that several share counted once. */
+typedef struct StateAccount {
+    size_t bytes;
+} StateAccount;
+
 /* Empty, on side 0. */
 State *state_new(const StateShape *shape, Error *err);
 void state_free(State *s);
+/* From now on its memory, and that of its clones, is counted there; to be called before the first page is made. The
+ * account must outlive them. */
+void state_charge(State *s, StateAccount *account);
 /* Makes pages for positions up to `end` (exclusive) in every layer. Nothing changes on failure. */
 bool state_reserve(State *s, int end, Error *err);
 /* Positions stored, 0 .. n-1; the step sets it after running rows. */
@@ -33,6 +41,10 @@ void state_set_length(State *s, int n);
  * windowed layer no longer holds what a row at n would see, or when there is recurrent state (but n = 0 is a restart).
  */
 bool state_cut(State *s, int n);
+bool state_can_cut(const State *s, int n);
+/* A state of its own with the first n positions of this one, where it can be cut: it shares their pages until either
+ * of the two goes on writing. NULL when it can not be cut there, or out of memory. */
+State *state_clone(const State *s, int n, Error *err);
 /* Which of its model's rotary tables all of it was computed with: model_side() says what a prefix needs. */
 int state_side(const State *s);
 /* Forgets all positions; what follows is computed on `side`. The memory stays, for a prefix that is run again. */
@@ -56,7 +68,7 @@ size_t state_snapshot_bytes(const StateSnapshot *snapshot);
 bool state_restore(State *s, const StateSnapshot *snapshot);
 
 const KvView *state_layer(const State *s, int layer);
-size_t state_bytes(const State *s); /* memory in pages */
+size_t state_bytes(const State *s); /* memory in pages, those it shares included */
 
 /* Drops pages that rows at positions >= n cannot see. Called by the step after its rows ran. */
 void state_trim(State *s, int n);

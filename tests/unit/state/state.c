@@ -162,6 +162,126 @@ static void recurrent_floats_are_saved_and_restored(void **state) {
     state_free(s);
 }
 
+static void write(State *s, int position, float value) {
+    float k[64], v[64];
+    for (int i = 0; i < 64; i++) k[i] = v[i] = value;
+    for (int layer = 0; layer < 2; layer++) assert_true(kv_write(state_layer(s, layer), position, k, v));
+}
+
+/* The first number of the value of head 0 at a position, as it is stored. */
+static int stored(const State *s, int layer, int position) {
+    const KvView *view = state_layer(s, layer);
+    const float one = 1, *q[1] = {(float[32]){one}};
+    float out[1][KV_PAGE], *scores[1] = {out[0]};
+    kv_page_scores(view, position / KV_PAGE, 0, q, 1, 1, scores);
+    return (int)(out[0][position % KV_PAGE] + 0.5F);
+}
+
+static void write_all(State *s, int from, int to, float value) {
+    Error err;
+    assert_true(state_reserve(s, to, &err));
+    for (int p = from; p < to; p++) write(s, p, value);
+    state_set_length(s, to);
+    state_trim(s, to);
+}
+
+/* 90 positions are two pages: the clone at 70 shares both until it writes, then has a second page of its own. */
+static void a_clone_shares_pages_until_it_writes(void **state) {
+    (void)state;
+    StateAccount account = {0};
+    State *s = new_state();
+    state_charge(s, &account);
+    write_all(s, 0, 90, 3);
+    assert_int_equal(account.bytes, 4 * PAGE_BYTES);
+    State *clone = state_clone(s, 70, NULL);
+    assert_int_equal(state_length(clone), 70);
+    assert_int_equal(account.bytes, 4 * PAGE_BYTES);
+    assert_ptr_equal(state_layer(clone, 0)->pages[1], state_layer(s, 0)->pages[1]);
+    write_all(clone, 70, 80, 5);
+    assert_int_equal(account.bytes, 6 * PAGE_BYTES); /* page 1 of each layer, copied */
+    assert_ptr_equal(state_layer(clone, 0)->pages[0], state_layer(s, 0)->pages[0]);
+    for (int layer = 0; layer < 2; layer++) {
+        assert_int_equal(stored(s, layer, 69), 3);
+        assert_int_equal(stored(s, layer, 75), 3);
+        assert_int_equal(stored(clone, layer, 69), 3);
+        assert_int_equal(stored(clone, layer, 75), 5);
+    }
+    write_all(s, 90, 91, 7); /* its page is its own again: nothing is copied */
+    assert_int_equal(account.bytes, 6 * PAGE_BYTES);
+    state_free(s);
+    assert_int_equal(account.bytes, 4 * PAGE_BYTES);
+    assert_int_equal(stored(clone, 0, 10), 3);
+    state_free(clone);
+    assert_int_equal(account.bytes, 0);
+}
+
+/* The original writes on first: it must leave the shared page alone as well, also after a restart and in a window. */
+static void the_original_leaves_shared_pages_alone(void **state) {
+    (void)state;
+    StateAccount account = {0};
+    State *s = new_state();
+    state_charge(s, &account);
+    write_all(s, 0, 200, 3);
+    State *clone = state_clone(s, 200, NULL);
+    write_all(s, 200, 400, 4); /* layer 1 drops what its window has left, which the clone still holds */
+    assert_null(state_layer(s, 1)->pages[1]);
+    assert_non_null(state_layer(clone, 1)->pages[1]);
+    state_restart(s, 0);
+    write_all(s, 0, 200, 9);
+    for (int layer = 0; layer < 2; layer++) {
+        assert_int_equal(stored(clone, layer, 150), 3);
+        assert_int_equal(stored(clone, layer, 199), 3);
+        assert_int_equal(stored(s, layer, 150), 9);
+    }
+    assert_false(state_can_cut(clone, 120)); /* a row there sees 21, page 0: gone when the clone was made */
+    assert_null(state_clone(clone, 120, &(Error){{0}}));
+    state_free(clone);
+    state_free(s);
+    assert_int_equal(account.bytes, 0);
+}
+
+static void a_clone_has_recurrent_floats_of_its_own(void **state) {
+    static const LayerShape layers[1] = {{.recurrent = 3}};
+    static const StateShape recurrent = {1, layers};
+    (void)state;
+    StateAccount account = {0};
+    State *s = state_new(&recurrent, NULL);
+    state_charge(s, &account);
+    assert_true(state_reserve(s, 5, NULL));
+    state_set_length(s, 5);
+    state_recurrent(s, 0)[2] = 7;
+    State *clone = state_clone(s, 5, NULL);
+    state_recurrent(s, 0)[2] = 8;
+    assert_true(state_recurrent(clone, 0)[2] == 7);
+    assert_int_equal(account.bytes, 2 * 3 * sizeof(float));
+    assert_null(state_clone(s, 4, &(Error){{0}}));
+    state_free(s);
+    state_free(clone);
+    assert_int_equal(account.bytes, 0);
+}
+
+static void a_failed_clone_leaves_nothing(void **state) {
+    (void)state;
+    StateAccount account = {0};
+    State *s = new_state();
+    state_charge(s, &account);
+    write_all(s, 0, 90, 3);
+    for (int nth = 1;; nth++) {
+        Error err = {{0}};
+        mem_fail_after((uint64_t)nth);
+        State *clone = state_clone(s, 70, &err);
+        bool grown = clone && state_reserve(clone, 130, &err);
+        mem_fail_after(0);
+        state_free(clone);
+        assert_int_equal(account.bytes, 4 * PAGE_BYTES);
+        if (grown) break;
+        assert_non_null(strstr(err.text, "out of memory"));
+    }
+    write_all(s, 90, 95, 4);
+    assert_int_equal(account.bytes, 4 * PAGE_BYTES);
+    state_free(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_grows_by_pages_as_used),
@@ -171,6 +291,10 @@ int main(void) {
         cmocka_unit_test(a_restart_keeps_the_memory),
         cmocka_unit_test(failed_growth_changes_nothing),
         cmocka_unit_test(recurrent_floats_are_saved_and_restored),
+        cmocka_unit_test(a_clone_shares_pages_until_it_writes),
+        cmocka_unit_test(the_original_leaves_shared_pages_alone),
+        cmocka_unit_test(a_clone_has_recurrent_floats_of_its_own),
+        cmocka_unit_test(a_failed_clone_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
