@@ -284,6 +284,12 @@ bool bind_experts(Binder *b, const LinearSpec *forms, int layer, int n, int64_t 
 
 /* ---- vectors ---- */
 
+float *bind_floats(Binder *b, int n) {
+    float *room = arena_array(&b->weights->arena, (size_t)n, sizeof *room);
+    if (!room) error_memory(b->err, "numbers of a layer");
+    return room;
+}
+
 /* Any shape with n values. */
 static bool holds(const Tensor *t, int64_t n) {
     int64_t count = 1;

@@ -61,6 +61,12 @@ typedef struct Mamba1Weights {
     const float *rate, *skip; /* rate: -exp(a_log), [d_state][channels] */
 } Mamba1Weights;
 
+typedef struct LightningWeights {
+    const Linear *q, *k, *v, *gate, *o;
+    Norm q_norm, k_norm, norm;
+    const float *decay; /* [heads] */
+} LightningWeights;
+
 typedef struct MlpWeights {
     const Linear *gate, *up, *down;
     Norm inner;
@@ -85,6 +91,7 @@ typedef struct LayerWeights {
     ShortConvWeights short_conv;
     SsmWeights ssm;
     Mamba1Weights mamba1;
+    LightningWeights lightning;
     MlpWeights mlp;
     ExpertsWeights experts;
     const Linear *per_layer_gate, *per_layer_out;
@@ -141,6 +148,9 @@ bool bind_rates(Binder *b, const char *name, int layer, int channels, int dims, 
 bool bind_norm(Binder *b, const NormSpec *spec, int layer, int64_t n, Norm *out);
 /* A norm over each of n heads with weights of its own: one tensor [n * dim], or, with '#' in its name, one per head. */
 bool bind_head_norms(Binder *b, const NormSpec *spec, int layer, int n, int64_t dim, Norm *out);
+/* Room for n floats that a mechanism forms from its spec alone, for as long as the weights live. NULL: out of memory.
+ */
+float *bind_floats(Binder *b, int n);
 /* A spec that cannot be: "model.layers.3...: reason". Returns false. */
 bool bind_fail(Binder *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int bind_hidden(const Binder *b);

@@ -223,6 +223,26 @@ typedef struct Mamba1Spec {
     const char *a_log, *skip;         /* tensors [channels, d_state], [channels] */
 } Mamba1Spec;
 
+/* How fast the heads of lightning attention forget: head h of n has the slope 2^(-8 (h + 1) / n); with SLOPES_SPLIT, as
+ * ALiBi (arXiv:2108.12409) has it, only where n is a power of two. Else the first p heads, the power below n, have
+ * those of p heads, and the rest every other one of those of 2 p. */
+typedef enum SlopeRule { SLOPES_EVEN, SLOPES_SPLIT } SlopeRule;
+
+/* Lightning attention: a matrix state per head, which decays at a rate that is fixed for the head, takes in keys times
+ * values and is asked with a query. */
+typedef struct LightningSpec {
+    int heads, head_dim;
+    LinearSpec q, k, v, gate, o; /* [heads * head_dim, hidden], and back */
+    Activation act;              /* of q, k and v as they were projected */
+    NormSpec q_norm, k_norm;     /* of each head, before rotation: [head_dim] */
+    int rope;                    /* index into Blueprint.ropes; NO_ROPE */
+    float q_scale;               /* 0: 1 */
+    SlopeRule slopes;
+    float slope_scale; /* decay = exp(-slope_scale * slope) */
+    NormSpec norm;     /* of what the heads give, group by group: [heads * head_dim] */
+    int norm_groups;   /* the sigmoid of the gate multiplies its result */
+} LightningSpec;
+
 /* down(act(gate(x)) * up(x)), or down(act(up(x))) without a gate. */
 typedef struct MlpSpec {
     int width;
@@ -310,6 +330,7 @@ typedef struct LayerSpec {
     ShortConvSpec short_conv; /* of mixer_short_conv */
     SsmSpec ssm;              /* of mixer_mamba2 */
     Mamba1Spec mamba1;        /* of mixer_mamba1 */
+    LightningSpec lightning;  /* of mixer_lightning */
     LinearSpec mixer_matrix;  /* of mixer_matrix: [hidden, hidden] */
     const Mechanism *ffn;     /* NULL: none */
     MlpSpec mlp;              /* of ffn_mlp */

@@ -135,6 +135,16 @@ Mamba1Spec standard_mamba1(const Config *c, int hidden, Mamba1Spec sizes, bool b
 /* The number under `key`, or 0 for "auto" and when it is absent. */
 int standard_mamba1_rank(const Config *c, const char *key);
 
+/* Ling (inclusionAI), whose pages share its router, its groups of layers and its lightning attention. */
+/* Whether a layer has the attention that ends a group of layer_group_size (or `size`) layers; the last layers, of no
+ * whole group, have it too. */
+bool standard_ling_ends_group(const Config *c, int n_layers, int layer, int size);
+/* Experts scored by score_function (`score` where it is absent), with a correction where
+ * moe_router_enable_expert_bias (`correction`) says so, and the shared ones. */
+ExpertsSpec standard_ling_experts(const Config *c, const MlpSpec *mlp, const char *score, bool correction);
+/* Lightning attention under "model.layers.*.attention."; slope_scale is left for the family, the rope is ropes[1]. */
+LightningSpec standard_ling_lightning(const Config *c, int heads, int head_dim, bool head_norms, float eps);
+
 typedef enum LayerKind { LAYER_FULL, LAYER_SLIDING, LAYER_CHUNKED, LAYER_LINEAR } LayerKind;
 /* Item `layer` of layer_types; `fallback` where the list is absent. Sections may have other kinds: those are mistakes.
  */

@@ -1,0 +1,117 @@
+/* What the configs of families with lightning attention or Kimi's delta rule say: which layers have it, how fast its
+ * heads forget, and what is refused. */
+#include "model/mechanism.h"
+#include "support/blueprint.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define EXPERTS \
+    "\"num_experts\": 4, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 8, \"num_shared_experts\": 3"
+
+static const char ring[] = "\"model_type\": \"bailing_moe_linear\", \"hidden_size\": 48, \"intermediate_size\": 20,"
+                           " \"num_hidden_layers\": 5, \"num_attention_heads\": 6, \"num_key_value_heads\": 2,"
+                           " \"vocab_size\": 50, \"head_dim\": 12, \"layer_group_size\": 2, \"group_norm_size\": 3,"
+                           " \"partial_rotary_factor\": 0.5, " EXPERTS;
+static const char hybrid[] = "\"model_type\": \"bailing_hybrid\", \"hidden_size\": 48, \"intermediate_size\": 20,"
+                             " \"num_hidden_layers\": 5, \"num_attention_heads\": 6, \"num_key_value_heads\": 6,"
+                             " \"vocab_size\": 50, \"head_dim\": 12, \"layer_group_size\": 2, \"group_norm_size\": 3,"
+                             " \"qk_rope_head_dim\": 4, " EXPERTS;
+static const char kimi[] = "\"model_type\": \"kimi_linear\", \"hidden_size\": 48, \"intermediate_size\": 20,"
+                           " \"num_hidden_layers\": 4, \"num_attention_heads\": 6, \"vocab_size\": 50, \"head_dim\": 9,"
+                           " \"mla_use_nope\": true";
+#define KIMI_LISTS ", \"linear_attn_config\": {\"num_heads\": 3, \"head_dim\": 7, \"kda_layers\": [1, 2, 4], "
+
+/* Layers 0 and 2 forget; 1 and 3 end a group, and 4 is of no whole group. */
+static void lightning_stands_where_no_group_ends(void **state) {
+    static const bool lightning[] = {true, false, true, false, false};
+    (void)state;
+    Blueprint b = test_blueprint_read(ring, ""), h = test_blueprint_read(hybrid, "");
+    for (int i = 0; i < 5; i++) {
+        assert_ptr_equal(b.layers[i].mixer, lightning[i] ? &mixer_lightning : &mixer_attention);
+        assert_ptr_equal(h.layers[i].mixer, lightning[i] ? &mixer_lightning : &mixer_mla);
+    }
+    assert_int_equal(b.layers[0].lightning.head_dim, 8); /* hidden / heads, whatever head_dim says */
+    assert_int_equal(b.layers[1].attention.head_dim, 12);
+    assert_int_equal(h.layers[0].lightning.head_dim, 12);
+    assert_int_equal(b.ropes[0].table.dims, 6);
+    assert_int_equal(b.ropes[1].table.dims, 4);
+    assert_int_equal(h.ropes[0].table.dims, 4);
+    assert_int_equal(h.ropes[1].table.dims, 6); /* half of a head where nothing is said */
+    assert_true(h.ropes[0].table.interleaved && !h.ropes[1].table.interleaved);
+    blueprint_clear(&b);
+    blueprint_clear(&h);
+}
+
+/* 1 - place / 4 + 1e-5, where the older form's place is one less but not below 0. */
+static void later_layers_forget_more_slowly(void **state) {
+    (void)state;
+    Blueprint b = test_blueprint_read(ring, ""), h = test_blueprint_read(hybrid, "");
+    assert_float_equal(b.layers[0].lightning.slope_scale, 1.00001, 1e-7);
+    assert_float_equal(b.layers[2].lightning.slope_scale, 0.75001, 1e-7);
+    assert_float_equal(h.layers[0].lightning.slope_scale, 1.00001, 1e-7);
+    assert_float_equal(h.layers[2].lightning.slope_scale, 0.50001, 1e-7);
+    blueprint_clear(&b);
+    blueprint_clear(&h);
+}
+
+static void the_shared_width_is_of_one_expert_or_of_all(void **state) {
+    (void)state;
+    Blueprint b = test_blueprint_read(ring, ", \"moe_shared_expert_intermediate_size\": 5");
+    assert_int_equal(b.layers[0].experts.shared.width, 15);
+    assert_true(b.layers[0].experts.rule.rejected_zero);
+    blueprint_clear(&b);
+    b = test_blueprint_read(hybrid, ", \"moe_shared_expert_intermediate_size\": 5");
+    assert_int_equal(b.layers[0].experts.shared.width, 5);
+    assert_int_equal(b.layers[0].experts.rule.score, ROUTER_SIGMOID);
+    assert_false(b.layers[0].experts.rule.rejected_zero);
+    blueprint_clear(&b);
+    b = test_blueprint_read(hybrid, "");
+    assert_int_equal(b.layers[0].experts.shared.width, 24);
+    blueprint_clear(&b);
+}
+
+static void kimi_counts_its_layers_from_one(void **state) {
+    static const bool delta[] = {true, true, false, true};
+    (void)state;
+    Blueprint b = test_blueprint_read(kimi, KIMI_LISTS "\"full_attn_layers\": [3]}, \"model_max_length\": 77");
+    for (int i = 0; i < 4; i++) assert_ptr_equal(b.layers[i].mixer, delta[i] ? &mixer_delta : &mixer_mla);
+    assert_int_equal(b.max_context, 77);
+    assert_int_equal(b.layers[0].delta.a_rank, 7);
+    assert_int_equal(b.layers[2].mla.rope, NO_ROPE);
+    assert_int_equal(b.layers[2].mla.v_dim, 9); /* head_dim where v_head_dim is absent */
+    assert_ptr_equal(b.layers[3].ffn, &ffn_mlp);
+    blueprint_clear(&b);
+}
+
+static void what_no_reference_runs_is_refused(void **state) {
+    (void)state;
+    test_blueprint_refused(kimi, KIMI_LISTS "\"full_attn_layers\": [3, 4]}", "layer 4 is in both or none");
+    test_blueprint_refused(kimi, KIMI_LISTS "\"full_attn_layers\": []}", "layer 3 is in both or none");
+    test_blueprint_refused(kimi, KIMI_LISTS "\"full_attn_layers\": [3], \"strange\": 1}", "strange");
+    test_blueprint_refused(kimi, KIMI_LISTS "\"full_attn_layers\": [3]}, \"q_lora_rank\": 8", "q_lora_rank");
+    test_blueprint_refused(kimi, KIMI_LISTS "\"full_attn_layers\": [3]}, \"mla_use_nope\": false", "mla_use_nope");
+    test_blueprint_refused(kimi, "", "num_heads");
+    test_blueprint_refused(ring, ", \"score_function\": \"tanh\"", "\"score_function\" is \"tanh\"");
+    test_blueprint_refused(ring, ", \"n_group\": 3, \"topk_group\": 1", "4 experts in 3 groups");
+    test_blueprint_refused(ring, ", \"hidden_size\": 50", "\"hidden_size\" 50 is not divisible");
+    test_blueprint_refused(hybrid,
+                           ", \"architectures\": [\"BailingMoeV3ForCausalLM\"], \"n_group\": 2, \"topk_group\": 1, "
+                           "\"kda_safe_gate\": false",
+                           "kda_safe_gate");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lightning_stands_where_no_group_ends),
+        cmocka_unit_test(later_layers_forget_more_slowly),
+        cmocka_unit_test(the_shared_width_is_of_one_expert_or_of_all),
+        cmocka_unit_test(kimi_counts_its_layers_from_one),
+        cmocka_unit_test(what_no_reference_runs_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
