@@ -3,10 +3,13 @@
 #define _GNU_SOURCE
 #include "base/memory.h"
 
+#include <inttypes.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 static _Atomic uint64_t n_allocations;
 static _Atomic uint64_t fail_at; /* 0: never */
@@ -99,4 +102,35 @@ void mem_fail_after(uint64_t nth) {
 
 uint64_t mem_count(void) {
     return atomic_load_explicit(&n_allocations, memory_order_relaxed);
+}
+
+/* The number in a file of one number; UINT64_MAX when there is none ("max"). */
+static uint64_t file_number(const char *path) {
+    uint64_t value;
+    FILE *f = fopen(path, "re");
+    if (!f) return UINT64_MAX;
+    bool read = fscanf(f, "%" SCNu64, &value) == 1;
+    fclose(f);
+    return read ? value : UINT64_MAX;
+}
+
+static uint64_t system_available(void) {
+    char line[128];
+    uint64_t kilobytes, found = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    FILE *f = fopen("/proc/meminfo", "re");
+    if (!f) return found;
+    while (fgets(line, sizeof line, f))
+        if (sscanf(line, "MemAvailable: %" SCNu64, &kilobytes) == 1) found = kilobytes * 1024;
+    fclose(f);
+    return found;
+}
+
+size_t mem_available(void) {
+    uint64_t available = system_available(), limit = file_number("/sys/fs/cgroup/memory.max"),
+             used = file_number("/sys/fs/cgroup/memory.current");
+    if (limit != UINT64_MAX && used != UINT64_MAX) {
+        uint64_t left = limit > used ? limit - used : 0;
+        if (left < available) available = left;
+    }
+    return available < SIZE_MAX ? (size_t)available : SIZE_MAX;
 }

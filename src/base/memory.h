@@ -34,6 +34,9 @@ void mem_free(void *p);
 void *mem_map(size_t bytes);
 void mem_unmap(void *p, size_t bytes);
 
+/* Bytes that the system and the control group would still give. */
+size_t mem_available(void);
+
 /* true and *out = a * b, or false when that overflows. For sizes that come from files and clients. */
 bool mem_product(uint64_t a, uint64_t b, uint64_t *out);
 

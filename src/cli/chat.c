@@ -10,6 +10,7 @@ bool chat_init(Chat *c, const Loaded *loaded, const Args *args, Error *err) {
     Chat chat = {.loaded = loaded, .args = args};
     const char *kwargs = args_text(args, FLAG_KWARGS);
     if (!setup_request(args, loaded, &loaded->defaults.sampling, &chat.flags, err)) return false;
+    if (!(chat.cache = prefix_cache_new(model_state_shape(loaded->model), mem_available() / 4, err))) goto fail;
     if (kwargs) {
         chat.more = json_parse(kwargs, strlen(kwargs), 0, err);
         if (!chat.more || json_root(chat.more)->type != JSON_OBJECT) {
@@ -46,7 +47,7 @@ void chat_clear(Chat *c) {
     mem_free(c->system);
     json_free(c->more);
     id_list_clear(&c->kept);
-    prefix_clear(&c->prefix);
+    prefix_cache_free(c->cache);
     setup_request_clear(&c->flags);
     *c = (Chat){0};
 }
@@ -167,7 +168,7 @@ static bool chat_answer(Chat *c, ChatSink *sink, void *context, Generation *out,
         request.prompt = ids.ids;
         request.n_prompt = (int)ids.n;
         request.sampling.choice = c->choice;
-        ok = generate(c->loaded->model, c->loaded->tokenizer, &c->prefix, &request, answer_text, &a, out, err);
+        ok = generate(c->loaded->model, c->loaded->tokenizer, c->cache, &request, answer_text, &a, out, err);
     }
     if (ok && !answer_end(c, &a, err)) {
         generation_clear(out);

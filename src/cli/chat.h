@@ -20,11 +20,11 @@ typedef struct Chat {
     char *system;       /* owned; NULL: none, what the template does then is its own affair */
     ChatTurn *turns;
     size_t n_turns, capacity;
-    JsonDoc *more;    /* --kwargs */
-    ReplyOptions how; /* how an answer is taken apart; no tools, so no calls */
-    IdList kept;      /* the special tokens that this needs */
-    Prefix prefix;    /* what the model has read so far */
-    uint32_t choice;  /* how often the last question was asked again */
+    JsonDoc *more;      /* --kwargs */
+    ReplyOptions how;   /* how an answer is taken apart; no tools, so no calls */
+    IdList kept;        /* the special tokens that this needs */
+    PrefixCache *cache; /* what the model has read so far */
+    uint32_t choice;    /* how often the last question was asked again */
 } Chat;
 
 /* Sampling follows generation_config.json, then the flags. */

@@ -132,11 +132,12 @@ static bool print_parsed(const Args *args, const Loaded *loaded, const RequestFl
 
 static bool run_request(const Args *args, const Loaded *loaded, const RequestFlags *flags, const Prompt *p,
                         Error *err) {
-    Prefix prefix = {0};
+    PrefixCache *cache = prefix_cache_new(model_state_shape(loaded->model), 0, err);
+    if (!cache) return false;
     Generation g;
     bool parse = args_has(args, FLAG_PARSE), whole = args_has(args, FLAG_JSON) || parse;
     interrupt_catch(true);
-    bool ok = generate(loaded->model, loaded->tokenizer, &prefix, &flags->request, stream_text, &whole, &g, err);
+    bool ok = generate(loaded->model, loaded->tokenizer, cache, &flags->request, stream_text, &whole, &g, err);
     if (ok) {
         if (parse)
             ok = print_parsed(args, loaded, flags, p, &g, err);
@@ -149,7 +150,7 @@ static bool run_request(const Args *args, const Loaded *loaded, const RequestFla
         report_verbose(loaded, args, hash, g.decode_steps, g.decode_seconds);
         generation_clear(&g);
     }
-    prefix_clear(&prefix);
+    prefix_cache_free(cache);
     return ok;
 }
 

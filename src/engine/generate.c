@@ -75,11 +75,11 @@ static bool run_result(const Run *r, const Request *request, Generation *out, Er
     return true;
 }
 
-bool generate(Model *model, const Tokenizer *tokenizer, Prefix *prefix, const Request *request, GenerateSink *sink,
+bool generate(Model *model, const Tokenizer *tokenizer, PrefixCache *cache, const Request *request, GenerateSink *sink,
               void *context, Generation *out, Error *err) {
     Run r = {.model = model};
     bool ok = false;
-    r.sequence = sequence_new(request, model, tokenizer, prefix, err);
+    r.sequence = sequence_new(request, model, tokenizer, cache, err);
     if (!r.sequence) return false;
     r.sampler = sampler_new(model_vocab_size(model), err);
     if (!r.sampler) goto end;
@@ -89,7 +89,7 @@ bool generate(Model *model, const Tokenizer *tokenizer, Prefix *prefix, const Re
         error_memory(err, "a step's rows");
         goto end;
     }
-    ok = run_all(&r, sink, context, err) && run_result(&r, request, out, err);
+    ok = sequence_start(r.sequence, err) && run_all(&r, sink, context, err) && run_result(&r, request, out, err);
 end:
     mem_free(r.rows);
     mem_free(r.faults);

@@ -22,7 +22,7 @@ typedef struct Generation {
 void generation_clear(Generation *g);
 
 /* Fills *out, also when it is cancelled. False with nothing in *out when the request was refused or a row failed. */
-bool generate(Model *model, const Tokenizer *tokenizer, Prefix *prefix, const Request *request, GenerateSink *sink,
+bool generate(Model *model, const Tokenizer *tokenizer, PrefixCache *cache, const Request *request, GenerateSink *sink,
               void *context, Generation *out, Error *err);
 
 #endif

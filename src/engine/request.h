@@ -43,6 +43,7 @@ typedef struct Request {
     int n_stops;
     const int32_t *kept_ids; /* special tokens that the answer's text shows: the marks of tool calls and reasoning */
     int n_kept_ids;
+    bool reads_all; /* no cached prefix is used: every row of the prompt runs */
 } Request;
 
 typedef enum FinishReason { FINISH_NONE, FINISH_STOP, FINISH_LENGTH, FINISH_CANCELLED, FINISH_FAILED } FinishReason;

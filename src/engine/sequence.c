@@ -3,17 +3,25 @@
  *
  * The invariant: the prefix holds exactly the ids whose rows were run; `ids` is the prompt and the answer. The next
  * rows are the difference of the two, so a prompt's chunk, a decoded token, and a prefix that is run again because a
- * rotary table changed are the same thing here. */
+ * rotary table changed, or because its memory was wanted, are the same thing here.
+ *
+ * Where a state can not be cut at any token, a prompt's chunks end where a snapshot is worth its memory: every 256
+ * tokens, after a message, and before the last token of the prompt. */
 #include "engine/sequence.h"
 #include "base/memory.h"
 #include "text/stop.h"
 
 #include <stdio.h>
 
+enum { SNAPSHOT_EVERY = 256, SHARE_POINTS = 8 };
+
 struct Sequence {
     Request request;
     const Model *model;
-    Prefix *prefix;
+    PrefixCache *cache;
+    Prefix prefix;            /* without a state: not started, or given back */
+    int points[SHARE_POINTS]; /* where others wait for a snapshot */
+    int n_points;
     int32_t n_tokens;    /* of the tokenizer: a model's vocabulary is often padded past it */
     IdList ids;          /* prompt, then answer */
     int n_cached, limit; /* limit: tokens the answer may have */
@@ -38,7 +46,7 @@ static bool request_check(const Request *r, const Model *model, const Tokenizer 
     return sampling_check(&r->sampling, vocab, err);
 }
 
-Sequence *sequence_new(const Request *request, const Model *model, const Tokenizer *tokenizer, Prefix *prefix,
+Sequence *sequence_new(const Request *request, const Model *model, const Tokenizer *tokenizer, PrefixCache *cache,
                        Error *err) {
     if (!request_check(request, model, tokenizer, err)) return NULL;
     Sequence *s = mem_zeroed(1, sizeof *s);
@@ -48,24 +56,19 @@ Sequence *sequence_new(const Request *request, const Model *model, const Tokeniz
     }
     s->request = *request;
     s->model = model;
-    s->prefix = prefix;
+    s->cache = cache;
     s->n_tokens = tokenizer ? tokenizer_size(tokenizer) : 0;
     int room = model_context(model) - request->n_prompt;
     s->limit = request->max_tokens < 0 || request->max_tokens > room ? room : request->max_tokens;
     if (s->limit == 0) s->finish = FINISH_LENGTH;
-    for (int i = 0; i < request->n_prompt; i++)
-        if (!id_list_push(&s->ids, request->prompt[i])) {
-            error_memory(err, "the prompt");
-            goto fail;
-        }
+    if (!id_list_append(&s->ids, request->prompt, (size_t)request->n_prompt)) {
+        error_memory(err, "the prompt");
+        goto fail;
+    }
     if (tokenizer && (!(s->detok = detok_new(tokenizer, true, err)) ||
                       !(s->stop = stop_new(request->stops, (size_t)request->n_stops, err))))
         goto fail;
     if (s->detok) detok_keep(s->detok, request->kept_ids, (size_t)request->n_kept_ids);
-    if (!prefix_fit(prefix, model_state_shape(model), model_side(model, request->n_prompt), request->prompt,
-                    request->n_prompt, err))
-        goto fail;
-    s->n_cached = (int)prefix->ids.n;
     return s;
 fail:
     sequence_free(s);
@@ -74,6 +77,7 @@ fail:
 
 void sequence_free(Sequence *s) {
     if (!s) return;
+    prefix_clear(&s->prefix);
     id_list_clear(&s->ids);
     detok_free(s->detok);
     stop_free(s->stop);
@@ -82,30 +86,109 @@ void sequence_free(Sequence *s) {
     mem_free(s);
 }
 
+/* ---- what was read ---- */
+
+bool sequence_start(Sequence *s, Error *err) {
+    if (s->prefix.state || s->finish != FINISH_NONE) return true;
+    int side = model_side(s->model, (int)s->ids.n), n = (int)s->ids.n;
+    if (s->request.reads_all) return prefix_cache_fresh(s->cache, side, &s->prefix, err);
+    if (!prefix_cache_take(s->cache, side, s->ids.ids, n, &s->prefix, err)) return false;
+    if (n == s->request.n_prompt) s->n_cached = (int)s->prefix.ids.n;
+    return true;
+}
+
+bool sequence_started(const Sequence *s) {
+    return s->prefix.state != NULL;
+}
+
+void sequence_drop(Sequence *s) {
+    prefix_clear(&s->prefix);
+}
+
+int sequence_read(const Sequence *s) {
+    return (int)s->prefix.ids.n;
+}
+
+int sequence_left(const Sequence *s) {
+    return s->finish == FINISH_NONE ? (int)(s->ids.n - s->prefix.ids.n) : 0;
+}
+
+const int32_t *sequence_ids(const Sequence *s, int *n) {
+    *n = (int)s->ids.n;
+    return s->ids.ids;
+}
+
+bool sequence_snapshot_at(Sequence *s, int n) {
+    if (n <= (int)s->prefix.ids.n || n > (int)s->ids.n) return false;
+    for (int i = 0; i < s->n_points; i++)
+        if (s->points[i] == n) return true;
+    if (s->n_points == SHARE_POINTS) return false;
+    s->points[s->n_points++] = n;
+    return true;
+}
+
+static bool is_end(const Request *r, int32_t id) {
+    for (int i = 0; i < r->n_end_ids; i++)
+        if (r->end_ids[i] == id) return true;
+    return false;
+}
+
+/* Whether a snapshot is due when n tokens of the prompt were read. */
+static bool is_snapshot(const Sequence *s, int n) {
+    for (int i = 0; i < s->n_points; i++)
+        if (s->points[i] == n) return true;
+    if (n >= s->request.n_prompt || prefix_cache_is_whole(s->cache)) return false;
+    return n % SNAPSHOT_EVERY == 0 || n == s->request.n_prompt - 1 || is_end(&s->request, s->ids.ids[n - 1]);
+}
+
+/* How many of the next n tokens go out before a snapshot. */
+static int rows_to_snapshot(const Sequence *s, int n) {
+    int done = (int)s->prefix.ids.n;
+    for (int i = 1; i < n; i++)
+        if (is_snapshot(s, done + i)) return i;
+    return n;
+}
+
+static void take_snapshot(Sequence *s) {
+    int n = (int)s->prefix.ids.n;
+    if (!is_snapshot(s, n)) return;
+    prefix_cache_snapshot(s->cache, &s->prefix);
+    int kept = 0;
+    for (int i = 0; i < s->n_points; i++)
+        if (s->points[i] > n) s->points[kept++] = s->points[i];
+    s->n_points = kept;
+}
+
+/* It is over: what it read is there for others, unless a row failed. */
+static void sequence_end(Sequence *s, FinishReason finish) {
+    s->finish = finish;
+    if (finish == FINISH_FAILED)
+        prefix_clear(&s->prefix);
+    else
+        prefix_cache_give(s->cache, &s->prefix);
+}
+
+/* ---- steps ---- */
+
 int sequence_rows(Sequence *s, int max_rows, Row *rows) {
     if (s->finish != FINISH_NONE) return 0;
     int side = model_side(s->model, (int)s->ids.n);
-    if (state_side(s->prefix->state) != side) prefix_restart(s->prefix, side);
-    int done = (int)s->prefix->ids.n, n = (int)s->ids.n - done;
+    if (state_side(s->prefix.state) != side) prefix_restart(&s->prefix, side);
+    int done = (int)s->prefix.ids.n, n = (int)s->ids.n - done;
     if (n > max_rows) n = max_rows;
+    n = rows_to_snapshot(s, n);
     for (int i = 0; i < n; i++)
-        rows[i] = (Row){.state = s->prefix->state,
+        rows[i] = (Row){.state = s->prefix.state,
                         .position = done + i,
                         .token = s->ids.ids[done + i],
                         .wants_logits = done + i + 1 == (int)s->ids.n};
     return n;
 }
 
-/* A state with a failed row must not be used further, so the prefix goes with it. */
-static void sequence_fail(Sequence *s) {
-    prefix_clear(s->prefix);
-    s->finish = FINISH_FAILED;
-}
-
 static bool rows_succeeded(Sequence *s, int n, const RowFault *faults) {
     for (int i = 0; i < n; i++) {
         if (!faults[i].failed) continue;
-        int position = (int)s->prefix->ids.n + i;
+        int position = (int)s->prefix.ids.n + i;
         if (faults[i].layer < 0)
             error_set(&s->error, "position %d: %s gave a value that is not finite", position, faults[i].operation);
         else
@@ -113,9 +196,8 @@ static bool rows_succeeded(Sequence *s, int n, const RowFault *faults) {
                       faults[i].operation);
         return false;
     }
-    for (int i = 0; i < n; i++)
-        if (!id_list_push(&s->prefix->ids, s->ids.ids[s->prefix->ids.n]))
-            return error_memory(&s->error, "a sequence's ids");
+    if (!id_list_append(&s->prefix.ids, s->ids.ids + s->prefix.ids.n, (size_t)n))
+        return error_memory(&s->error, "a sequence's ids");
     return true;
 }
 
@@ -123,7 +205,6 @@ static bool rows_succeeded(Sequence *s, int n, const RowFault *faults) {
 static bool release_piece(Sequence *s) {
     bool ok = stop_push(s->stop, buffer_string(&s->piece), s->piece.length, &s->text, &s->error);
     buffer_reset(&s->piece);
-    if (ok && stop_matched(s->stop) >= 0) s->finish = FINISH_STOP;
     return ok;
 }
 
@@ -133,43 +214,40 @@ static bool release_rest(Sequence *s) {
                          stop_finish(s->stop, &s->text, &s->error));
 }
 
-static bool is_end(const Request *r, int32_t id) {
-    for (int i = 0; i < r->n_end_ids; i++)
-        if (r->end_ids[i] == id) return true;
-    return false;
-}
-
-static bool take_token(Sequence *s, int32_t id) {
+/* What it finishes with, FINISH_NONE when it goes on. */
+static bool take_token(Sequence *s, int32_t id, FinishReason *finish) {
     if (!id_list_push(&s->ids, id)) return error_memory(&s->error, "the answer");
     bool stopped = is_end(&s->request, id);
     if (!stopped && id < s->n_tokens) {
         if (!detok_push(s->detok, id, &s->piece, &s->error) || !release_piece(s)) return false;
-        if (s->finish == FINISH_STOP) return true; /* a stop string: what was withheld is part of it or after it */
+        *finish = FINISH_STOP;
+        if (stop_matched(s->stop) >= 0) return true; /* what was withheld is part of the stop string or after it */
     }
-    if (stopped)
-        s->finish = FINISH_STOP;
-    else if ((int)s->ids.n - s->request.n_prompt == s->limit)
-        s->finish = FINISH_LENGTH;
-    return s->finish == FINISH_NONE || release_rest(s);
+    bool full = (int)s->ids.n - s->request.n_prompt == s->limit;
+    *finish = stopped ? FINISH_STOP : full ? FINISH_LENGTH : FINISH_NONE;
+    return *finish == FINISH_NONE || release_rest(s);
 }
 
 void sequence_accept(Sequence *s, Sampler *sampler, int n, const RowFault *faults, const float *logits) {
     if (!rows_succeeded(s, n, faults)) {
-        sequence_fail(s);
+        sequence_end(s, FINISH_FAILED);
         return;
     }
+    take_snapshot(s);
     if (!logits) return;
     int32_t id;
+    FinishReason finish = FINISH_NONE;
     SamplePrefix prefix = {s->ids.ids, s->request.n_prompt, (int)s->ids.n};
-    bool ok = sampler_choose(sampler, &s->request.sampling, logits, prefix, &id, &s->error) && take_token(s, id);
+    bool ok =
+        sampler_choose(sampler, &s->request.sampling, logits, prefix, &id, &s->error) && take_token(s, id, &finish);
     if (ok && (s->text.failed || s->piece.failed)) ok = error_memory(&s->error, "the answer's text");
-    if (!ok) s->finish = FINISH_FAILED;
+    if (!ok) finish = FINISH_FAILED;
+    if (finish != FINISH_NONE) sequence_end(s, finish);
 }
 
 void sequence_cancel(Sequence *s) {
     if (s->finish != FINISH_NONE) return;
-    s->finish = FINISH_CANCELLED;
-    if (!release_rest(s)) s->finish = FINISH_FAILED;
+    sequence_end(s, release_rest(s) ? FINISH_CANCELLED : FINISH_FAILED);
 }
 
 FinishReason sequence_finish(const Sequence *s) {

@@ -11,18 +11,30 @@
 
 typedef struct Sequence Sequence;
 
-/* The request, the model, the tokenizer and the prefix must outlive it. `tokenizer` may be NULL: then there is no text,
- * and stop strings are refused. `prefix` is cut to what the prompt shares with it and grows as rows are run; it is
- * cleared when a row fails. Refused: an empty prompt, ids outside the vocabulary, a prompt longer than the context
+/* The request, the model, the tokenizer and the cache must outlive it. `tokenizer` may be NULL: then there is no text,
+ * and stop strings are refused. Refused: an empty prompt, ids outside the vocabulary, a prompt longer than the context
  * (with both numbers), sampling settings out of range. */
-Sequence *sequence_new(const Request *request, const Model *model, const Tokenizer *tokenizer, Prefix *prefix,
+Sequence *sequence_new(const Request *request, const Model *model, const Tokenizer *tokenizer, PrefixCache *cache,
                        Error *err);
 void sequence_free(Sequence *s);
+
+/* Gives it memory to read into, with what the cache has of its ids: before its first rows, and after sequence_drop.
+ * False when out of memory. When it ends, the cache gets what was read. */
+bool sequence_start(Sequence *s, Error *err);
+bool sequence_started(const Sequence *s);
+void sequence_drop(Sequence *s); /* frees what was read; it can be started again, and reads again what is not cached */
 
 /* The rows it wants next, at most `max_rows` (a chunk of the prompt, or one token); 0 when finished. Where the model's
  * rotary tables depend on length (model_side), a sequence that has grown past the boundary drops what was run, and all
  * of it goes out again, in chunks as a prompt would. */
 int sequence_rows(Sequence *s, int max_rows, Row *rows);
+int sequence_read(const Sequence *s); /* tokens whose rows were run */
+int sequence_left(const Sequence *s); /* tokens whose rows are still to run: 1 when it decodes */
+/* Prompt and answer so far. */
+const int32_t *sequence_ids(const Sequence *s, int *n);
+/* Leaves a snapshot in the cache once n tokens were read, for others whose prompts begin alike. False when it can not:
+ * they were read already, or too many wait. */
+bool sequence_snapshot_at(Sequence *s, int n);
 /* After the step that ran exactly those n rows: their faults, and the logits of the last one when it wanted them, else
  * NULL. */
 void sequence_accept(Sequence *s, Sampler *sampler, int n, const RowFault *faults, const float *logits);
@@ -31,7 +43,7 @@ void sequence_cancel(Sequence *s);
 
 FinishReason sequence_finish(const Sequence *s);
 const char *sequence_error(const Sequence *s); /* with FINISH_FAILED */
-int sequence_cached(const Sequence *s);        /* tokens of the prompt that the prefix already held */
+int sequence_cached(const Sequence *s);        /* tokens of the prompt that the cache already held */
 /* The tokens of the answer so far, the end token included. */
 const int32_t *sequence_answer(const Sequence *s, int *n);
 /* The text of the answer so far. What could still become a stop string or is half a character is not in it yet. */

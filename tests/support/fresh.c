@@ -50,3 +50,9 @@ void fresh_longrope_open(TinyModel *m, int boundary, int context) {
 void fresh_ids(int32_t *ids, int n) {
     for (int i = 0; i < n; i++) ids[i] = (i * i + 7 * i) % TINY_VOCAB;
 }
+
+PrefixCache *fresh_cache(const Model *m) {
+    PrefixCache *c = prefix_cache_new(model_state_shape(m), SIZE_MAX, NULL);
+    assert_non_null(c);
+    return c;
+}

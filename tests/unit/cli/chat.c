@@ -91,7 +91,7 @@ static void say(Chat *c, const char *text, int stop, Generation *g) {
 static int ask(Pair *p, const char *text, int stop, int n_prompt) {
     Generation kept, fresh;
     say(&p->kept, text, stop, &kept);
-    prefix_clear(&p->fresh.prefix);
+    prefix_cache_shrink(p->fresh.cache, 0);
     say(&p->fresh, text, stop, &fresh);
     assert_int_equal(kept.n_prompt, n_prompt);
     assert_int_equal(fresh.n_cached, 0);
@@ -112,16 +112,16 @@ static void a_conversation_crosses_both_ways(void **state) {
     (void)state;
     pair_open(&p);
     assert_int_equal(ask(&p, "abc", NEVER, 5), 0);
-    assert_true(ask(&p, "de", NEVER, 15) >= 4);    /* its answer crosses */
-    assert_int_equal(ask(&p, NULL, NEVER, 15), 0); /* back below */
-    assert_int_equal(ask(&p, NULL, 1, 15), 0);     /* below again: the one before ended past it */
-    assert_int_equal(ask(&p, NULL, 1, 15), 14);    /* stopped below: the same side */
-    assert_int_equal(ask(&p, "f", 2, 19), 0);      /* the question itself crosses */
+    assert_true(ask(&p, "de", NEVER, 15) >= 4);     /* its answer crosses */
+    assert_int_equal(ask(&p, NULL, NEVER, 15), 14); /* back below: both sides are kept */
+    assert_int_equal(ask(&p, NULL, 1, 15), 14);
+    assert_int_equal(ask(&p, "f", 2, 19),
+                     14); /* the question itself crosses: what the long side read when an answer did */
     assert_true(ask(&p, "g", NEVER, 24) >= 18);
     assert_true(ask(&p, NULL, NEVER, 24) >= 23);
     chat_forget(&p.kept);
     chat_forget(&p.fresh);
-    assert_int_equal(ask(&p, "abc", NEVER, 5), 0);
+    assert_int_equal(ask(&p, "abc", NEVER, 5), 4);
     pair_close(&p);
 }
 

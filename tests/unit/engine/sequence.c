@@ -2,6 +2,7 @@
  * by logits made here; the golden only lends its vocabulary of 128. Cases 3 and 5 of the users' list are among these.
  */
 #include "engine/sequence.h"
+#include "support/fresh.h"
 #include "support/golden.h"
 
 #include <setjmp.h>
@@ -54,7 +55,7 @@ static int teardown(void **state) {
 /* A sequence, and the text it showed after each token. */
 typedef struct Play {
     Sequence *s;
-    Prefix prefix;
+    PrefixCache *cache;
     size_t told;
 } Play;
 
@@ -71,14 +72,14 @@ static void play_begin(Play *p, const char *stop, int max_tokens) {
                  .n_end_ids = 1,
                  .stops = &text,
                  .n_stops = stop != NULL};
-    *p = (Play){0};
-    p->s = sequence_new(&r, golden.model, tokenizer, &p->prefix, &err);
-    if (!p->s) fail_msg("%s", err.text);
+    *p = (Play){.cache = fresh_cache(golden.model)};
+    p->s = sequence_new(&r, golden.model, tokenizer, p->cache, &err);
+    if (!p->s || !sequence_start(p->s, &err)) fail_msg("%s", err.text);
 }
 
 static void play_end(Play *p) {
     sequence_free(p->s);
-    prefix_clear(&p->prefix);
+    prefix_cache_free(p->cache);
 }
 
 /* Lets it choose `id`; what it shows by that must be `shown`. */

@@ -39,15 +39,15 @@ static void fresh_answer(const TinyModel *m, int n_prompt, int n, int32_t *answe
 }
 
 /* Steps a sequence by hand; each step's logits are those of a fresh run. How many rows ran. */
-static int play(const TinyModel *m, Prefix *prefix, int n_prompt, int max_tokens, int chunk) {
+static int play(const TinyModel *m, PrefixCache *cache, int n_prompt, int max_tokens, int chunk) {
     Error err = {""};
     Row rows[MANY];
     RowFault faults[MANY];
     float expected[TINY_VOCAB], got[TINY_VOCAB];
     Request r = request(n_prompt, max_tokens);
     Sampler *sampler = sampler_new(TINY_VOCAB, &err);
-    Sequence *s = sequence_new(&r, m->model, NULL, prefix, &err);
-    if (!s) fail_msg("%s", err.text);
+    Sequence *s = sequence_new(&r, m->model, NULL, cache, &err);
+    if (!s || !sequence_start(s, &err)) fail_msg("%s", err.text);
     int n_rows = 0, n_answer;
     for (int n; (n = sequence_rows(s, chunk, rows)) > 0; n_rows += n) {
         const float *logits = NULL;
@@ -73,6 +73,14 @@ static int play(const TinyModel *m, Prefix *prefix, int n_prompt, int max_tokens
     return n_rows;
 }
 
+/* What the cache has on a side of a prompt of ids and its answer. */
+static int kept(const TinyModel *m, const PrefixCache *cache, int side, int n_prompt, int n_answer) {
+    int32_t all[MANY];
+    memcpy(all, ids, sizeof all);
+    fresh_answer(m, n_prompt, n_answer, all + n_prompt);
+    return prefix_cache_find(cache, side, all, n_prompt + n_answer);
+}
+
 static void a_crossing_sequence_reads_its_prefix_again_once(void **state) {
     static const int boundaries[] = {16, 100}, chunks[] = {1, 7, 512};
     (void)state;
@@ -82,35 +90,35 @@ static void a_crossing_sequence_reads_its_prefix_again_once(void **state) {
         fresh_longrope_open(&m, boundary, 0);
         for (size_t c = 0; c < 3; c++)
             for (int n_prompt = boundary - 5; n_prompt <= boundary + 1; n_prompt++) {
-                Prefix prefix = {0};
-                int n_rows = play(&m, &prefix, n_prompt, 10, chunks[c]);
+                PrefixCache *cache = fresh_cache(m.model);
+                int n_rows = play(&m, cache, n_prompt, 10, chunks[c]);
                 assert_int_equal(n_rows, n_prompt + 9 + (n_prompt <= boundary ? boundary : 0));
-                assert_int_equal(state_side(prefix.state), 1);
-                assert_int_equal(state_length(prefix.state), n_prompt + 9);
-                prefix_clear(&prefix);
+                assert_int_equal(kept(&m, cache, 1, n_prompt, 10), n_prompt + 9);
+                prefix_cache_free(cache);
             }
         tiny_close(&m);
     }
 }
 
 static void an_answer_that_ends_at_the_boundary_stays_short(void **state) {
-    Prefix prefix = {0};
     TinyModel m;
     (void)state;
     fresh_longrope_open(&m, 16, 0);
-    assert_int_equal(play(&m, &prefix, 12, 5, 512), 12 + 4); /* the last token, number 17, is not run */
-    assert_int_equal(state_side(prefix.state), 0);
-    assert_int_equal(play(&m, &prefix, 16, 1, 512), 16 - 12);
-    prefix_clear(&prefix);
+    PrefixCache *cache = fresh_cache(m.model);
+    assert_int_equal(play(&m, cache, 12, 5, 512), 12 + 4); /* the last token, number 17, is not run */
+    assert_int_equal(kept(&m, cache, 0, 12, 5), 16);
+    assert_int_equal(kept(&m, cache, 1, 12, 5), 0);
+    assert_int_equal(play(&m, cache, 16, 1, 512), 16 - 12);
+    prefix_cache_free(cache);
     tiny_close(&m);
 }
 
-static void answer(const TinyModel *m, Prefix *prefix, int n_prompt, int n, int n_cached) {
+static void answer(const TinyModel *m, PrefixCache *cache, int n_prompt, int n, int n_cached) {
     Error err = {""};
     Generation g;
     int32_t expected[MANY];
     Request r = request(n_prompt, n);
-    if (!generate(m->model, NULL, prefix, &r, NULL, NULL, &g, &err)) fail_msg("%s", err.text);
+    if (!generate(m->model, NULL, cache, &r, NULL, NULL, &g, &err)) fail_msg("%s", err.text);
     fresh_answer(m, n_prompt, n, expected);
     assert_int_equal(g.ids.n, n);
     assert_memory_equal(g.ids.ids, expected, (size_t)n * sizeof *expected);
@@ -120,21 +128,20 @@ static void answer(const TinyModel *m, Prefix *prefix, int n_prompt, int n, int 
 
 /* What a conversation does: it grows, is answered again, is cut. */
 static void a_prefix_is_reused_on_its_own_side_only(void **state) {
-    Prefix prefix = {0};
     TinyModel m;
     (void)state;
     fresh_longrope_open(&m, 16, 0);
-    answer(&m, &prefix, 8, 3, 0);
-    answer(&m, &prefix, 14, 1, 8);  /* the answer was another than ids */
-    answer(&m, &prefix, 14, 6, 13); /* again, and past the boundary */
-    answer(&m, &prefix, 14, 6, 0);  /* again: the prompt is below it */
-    answer(&m, &prefix, 20, 4, 14); /* the next turn */
-    answer(&m, &prefix, 40, 4, 20);
-    answer(&m, &prefix, 18, 4, 17); /* cut back, still past it: the long table's keys hold */
-    answer(&m, &prefix, 16, 1, 0);  /* cut back to it: they do not */
-    answer(&m, &prefix, 17, 1, 0);
-    answer(&m, &prefix, 17, 1, 16);
-    prefix_clear(&prefix);
+    PrefixCache *cache = fresh_cache(m.model);
+    answer(&m, cache, 8, 3, 0);
+    answer(&m, cache, 14, 1, 8);  /* the answer was another than ids */
+    answer(&m, cache, 14, 6, 13); /* again, and past the boundary */
+    answer(&m, cache, 14, 6, 13); /* again: the prompt is below it, and what was read there is still kept */
+    answer(&m, cache, 20, 4, 14); /* the next turn, of which the long side has what the answer before it began with */
+    answer(&m, cache, 40, 4, 20);
+    answer(&m, cache, 18, 4, 17); /* cut back, still past it: the long table's keys hold */
+    answer(&m, cache, 16, 1, 14); /* cut back to it: they do not, but the short table's are there */
+    answer(&m, cache, 17, 1, 16);
+    prefix_cache_free(cache);
     tiny_close(&m);
 }
 
@@ -142,19 +149,19 @@ static void the_context_may_end_at_the_boundary(void **state) {
     static const int contexts[] = {15, 16, 17};
     (void)state;
     for (size_t i = 0; i < 3; i++) {
-        Prefix prefix = {0};
         TinyModel m;
         fresh_longrope_open(&m, 16, contexts[i]);
-        assert_int_equal(play(&m, &prefix, 10, contexts[i] - 10, 512), contexts[i] - 1);
-        assert_int_equal(state_side(prefix.state), 0);
-        prefix_clear(&prefix);
+        PrefixCache *cache = fresh_cache(m.model);
+        assert_int_equal(play(&m, cache, 10, contexts[i] - 10, 512), contexts[i] - 1);
+        assert_int_equal(kept(&m, cache, 1, 10, contexts[i] - 10), 0);
+        prefix_cache_free(cache);
         tiny_close(&m);
     }
-    Prefix prefix = {0};
     TinyModel m;
     fresh_longrope_open(&m, 16, 18); /* the last token is run on 17 others, on the long side */
-    assert_int_equal(play(&m, &prefix, 10, 8, 512), 17 + 16);
-    prefix_clear(&prefix);
+    PrefixCache *cache = fresh_cache(m.model);
+    assert_int_equal(play(&m, cache, 10, 8, 512), 17 + 16);
+    prefix_cache_free(cache);
     tiny_close(&m);
     fresh_longrope_open(&m, 600, 0); /* as long as the model's context: never */
     assert_int_equal(model_side(m.model, 600), 0);
@@ -170,19 +177,19 @@ static void running_out_of_memory_while_crossing_leaks_nothing(void **state) {
     fresh_answer(&m, 97, 8, expected);
     for (uint64_t nth = 1; nth < 4000 && !done; nth++) {
         Error err;
-        Prefix prefix = {0};
+        PrefixCache *cache = fresh_cache(m.model);
         Request r = request(97, 8);
         Generation g = {0};
         mem_fail_after(nth);
-        done = generate(m.model, NULL, &prefix, &r, NULL, NULL, &g, &err);
+        done = generate(m.model, NULL, cache, &r, NULL, NULL, &g, &err);
         mem_fail_after(0);
         if (!done) { /* what is left of the prefix is still good */
-            assert_true(generate(m.model, NULL, &prefix, &r, NULL, NULL, &g, &err));
+            assert_true(generate(m.model, NULL, cache, &r, NULL, NULL, &g, &err));
         }
         assert_int_equal(g.ids.n, 8);
         assert_memory_equal(g.ids.ids, expected, sizeof expected);
         generation_clear(&g);
-        prefix_clear(&prefix);
+        prefix_cache_free(cache);
     }
     assert_true(done);
     tiny_close(&m);
