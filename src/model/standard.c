@@ -11,7 +11,7 @@ const char *const standard_wrapper_skipped_tensors[] = {"*.self_attn.rotary_emb.
                                                         "*multi_modal_projector.*", NULL};
 
 const NameRoot standard_wrapper_roots[] = {
-    {"language_model.model.", "language_model."}, {"model.language_model.", ""}, {"model.", ""}, {NULL, NULL}};
+    {"model.", ""}, {"language_model.model.", "language_model."}, {"model.language_model.", ""}, {NULL, NULL}};
 
 NormSpec standard_rms(const char *weight, float eps) {
     return (NormSpec){.kind = NORM_RMS, .weight = weight, .eps = eps};

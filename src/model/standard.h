@@ -85,6 +85,8 @@ ExpertsSpec standard_experts(ExpertNames names, int width, Activation act);
 /* What every row goes through, n times the width of one expert, or none: mlp's activation and biases, names
  * mlp.shared_experts.gate_proj ... */
 MlpSpec standard_shared_experts(const Config *c, const MlpSpec *mlp, int width, int n);
+/* Qwen's: one of shared_expert_intermediate_size (or `width`), mlp.shared_expert, whose output a gate multiplies. */
+void standard_gated_shared_expert(const Config *c, const MlpSpec *mlp, int width, ExpertsSpec *e);
 /* Whether a layer has experts, as Qwen says it: every decoder_sparse_step-th has, unless mlp_only_layers names it. */
 bool standard_sparse_layer(const Config *c, int layer);
 /* The same where mlp_layer_types says it ("sparse", "dense"); `otherwise` where the list is absent. */

@@ -65,6 +65,15 @@ MlpSpec standard_shared_experts(const Config *c, const MlpSpec *mlp, int width, 
     return m;
 }
 
+void standard_gated_shared_expert(const Config *c, const MlpSpec *mlp, int width, ExpertsSpec *e) {
+    e->shared = *mlp;
+    e->shared.width = config_size_or(c, "shared_expert_intermediate_size", width);
+    e->shared.gate.name = "model.layers.*.mlp.shared_expert.gate_proj";
+    e->shared.up.name = "model.layers.*.mlp.shared_expert.up_proj";
+    e->shared.down.name = "model.layers.*.mlp.shared_expert.down_proj";
+    e->shared_gate.name = "model.layers.*.mlp.shared_expert_gate";
+}
+
 bool standard_sparse_layer(const Config *c, int layer) {
     const JsonValue *dense = config_array(c, "mlp_only_layers", -1);
     int step = config_size_or(c, "decoder_sparse_step", 1);

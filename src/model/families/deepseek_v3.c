@@ -10,10 +10,7 @@
 #include <string.h>
 
 static const char *const model_types[] = {"deepseek_v2", "deepseek_v3",  "kimi_k2",     "kimi_k25", "glm4_moe_lite",
-                                          "mistral4",    "deepseek_v32", "glm_moe_dsa", NULL};
-
-static const NameRoot roots[] = {
-    {"model.", ""}, {"language_model.model.", "language_model."}, {"model.language_model.", ""}, {NULL, NULL}};
+                                          "mistral4",    "deepseek_v32", "glm_moe_dsa", "kimi_vl",  NULL};
 
 static const char *const irrelevant_keys[] = {"pretraining_tp",
                                               "output_router_logits",
@@ -24,6 +21,7 @@ static const char *const irrelevant_keys[] = {"pretraining_tp",
                                               "scoring_func", /* the model type says it; checked below */
                                               "vision_config",
                                               "media_placeholder_token_id",
+                                              "ignore_index",
                                               "rope_parameters.llama_4_scaling_beta", /* read where it counts */
                                               NULL};
 
@@ -103,6 +101,14 @@ static const Variant variants[] = {
      .always_interleaved = true,
      .index_heads = 32,
      .norm_eps = 1e-5},
+    {.type = "kimi_vl",
+     .mla = {1536, 512, 128, 64, 128, 0},
+     .experts = {64, 1, 1407, 0, 1, 1},
+     .theta = 10000,
+     .routed_scale = 1,
+     .max_position = 2048,
+     .sigmoid = true,
+     .normalise = true},
 };
 
 static const Variant *find_variant(const char *type) {
@@ -208,7 +214,8 @@ static bool put_index(const Config *c, const Variant *v, Blueprint *b) {
 
 static bool deepseek_blueprint(const Config *root, Blueprint *b) {
     Config text = config_text(root), *c = &text;
-    const Variant *v = find_variant(config_string_or(c, "model_type", ""));
+    const char *whole = config_string_or(root, "model_type", ""), *type = config_string_or(c, "model_type", whole);
+    const Variant *v = find_variant(strcmp(whole, "kimi_vl") == 0 ? whole : type); /* its text is a "deepseek_v3" */
     StandardDefaults d = {.max_position = v->max_position, .theta = v->theta, .norm_eps = v->norm_eps};
     standard_model(c, &d, b);
     MlaSpec mla = standard_mla(c, &v->mla);
@@ -228,4 +235,4 @@ static bool deepseek_blueprint(const Config *root, Blueprint *b) {
 }
 
 const Family family_deepseek_v3 = {"deepseek_v3",   model_types,        irrelevant_keys,
-                                   skipped_tensors, deepseek_blueprint, roots};
+                                   skipped_tensors, deepseek_blueprint, standard_wrapper_roots};

@@ -10,9 +10,6 @@
 
 static const char *const model_types[] = {"gemma3n", "gemma3n_text", NULL};
 
-static const NameRoot roots[] = {
-    {"model.", ""}, {"language_model.model.", "language_model."}, {"model.language_model.", ""}, {NULL, NULL}};
-
 static const char *const irrelevant_keys[] = {"vision_config",
                                               "audio_config",
                                               "vocab_size",      /* of the wrapper */
@@ -173,4 +170,5 @@ static bool gemma3n_blueprint(const Config *root, Blueprint *b) {
     return standard_share_keys(c, b, shared) && put_ropes(c, b, attention.head_dim) && config_ok(c);
 }
 
-const Family family_gemma3n = {"gemma3n", model_types, irrelevant_keys, skipped_tensors, gemma3n_blueprint, roots};
+const Family family_gemma3n = {"gemma3n",       model_types,       irrelevant_keys,
+                               skipped_tensors, gemma3n_blueprint, standard_wrapper_roots};

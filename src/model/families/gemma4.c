@@ -10,9 +10,6 @@
 
 static const char *const model_types[] = {"gemma4", "gemma4_text", NULL};
 
-static const NameRoot roots[] = {
-    {"model.", ""}, {"language_model.model.", "language_model."}, {"model.language_model.", ""}, {NULL, NULL}};
-
 static const char *const irrelevant_keys[] = {"vision_config",
                                               "audio_config",
                                               "vocab_size", /* of the wrapper */
@@ -146,4 +143,5 @@ static bool gemma4_blueprint(const Config *root, Blueprint *b) {
            put_rope(c, b, "full_attention", FULL_ROPE, full.head_dim) && config_ok(c);
 }
 
-const Family family_gemma4 = {"gemma4", model_types, irrelevant_keys, skipped_tensors, gemma4_blueprint, roots};
+const Family family_gemma4 = {"gemma4",        model_types,      irrelevant_keys,
+                              skipped_tensors, gemma4_blueprint, standard_wrapper_roots};

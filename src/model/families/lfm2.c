@@ -8,9 +8,6 @@
 
 static const char *const model_types[] = {"lfm2", "lfm2_moe", "lfm2-vl", "lfm2_vl", NULL};
 
-static const NameRoot roots[] = {
-    {"model.", ""}, {"language_model.model.", "language_model."}, {"model.language_model.", ""}, {NULL, NULL}};
-
 static const char *const irrelevant_keys[] = {"block_dim",
                                               "conv_dim",
                                               "conv_dim_out",
@@ -152,4 +149,5 @@ static bool lfm2_blueprint(const Config *root, Blueprint *b) {
     return standard_rope(c, &defaults, b, 0, attention.head_dim, false) && config_ok(c);
 }
 
-const Family family_lfm2 = {"lfm2", model_types, irrelevant_keys, skipped_tensors, lfm2_blueprint, roots};
+const Family family_lfm2 = {"lfm2",          model_types,    irrelevant_keys,
+                            skipped_tensors, lfm2_blueprint, standard_wrapper_roots};

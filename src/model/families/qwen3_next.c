@@ -12,9 +12,6 @@
 static const char *const model_types[] = {"qwen3_next",  "qwen3_5",          "qwen3_5_text",
                                           "qwen3_5_moe", "qwen3_5_moe_text", NULL};
 
-static const NameRoot roots[] = {
-    {"model.", ""}, {"language_model.model.", "language_model."}, {"model.language_model.", ""}, {NULL, NULL}};
-
 static const char *const irrelevant_keys[] = {
     "output_router_logits",  "router_aux_loss_coef",         "mamba_ssm_dtype", /* the state is f32 here */
     "mtp_num_hidden_layers", "mtp_use_dedicated_embeddings", "vision_config",       "image_token_id",
@@ -29,7 +26,7 @@ static bool is_next(const Config *c) {
 /* ---- the mixers ---- */
 
 /* q_proj holds, head by head, the query and then the gate. */
-static AttentionSpec read_attention(const Config *c, const StandardDefaults *d, int hidden, NormSpec norm) {
+static AttentionSpec read_attention(const Config *c, const StandardDefaults *d, int hidden, float eps) {
     AttentionSpec a = standard_attention(c, d, hidden);
     int64_t head = a.head_dim, all = 2 * head * a.n_heads;
     if (!config_bool_or(c, "attn_output_gate", true))
@@ -39,9 +36,7 @@ static AttentionSpec read_attention(const Config *c, const StandardDefaults *d, 
     a.gate.rows = (RowSlice){all, head, head, 2 * head};
     a.gate_kind = GATE_ELEMENT;
     a.gate_act = ACT_SIGMOID;
-    a.q_norm.norm = a.k_norm.norm = norm;
-    a.q_norm.norm.weight = "model.layers.*.self_attn.q_norm.weight";
-    a.k_norm.norm.weight = "model.layers.*.self_attn.k_norm.weight";
+    standard_head_norms(&a, SPAN_HEAD, eps);
     return a;
 }
 
@@ -98,28 +93,12 @@ static ExpertsSpec read_experts(const Config *c, const MlpSpec *mlp) {
                           .n_experts = config_size_or(c, "num_experts", is_next(c) ? 512 : 256),
                           .n_chosen = config_size_or(c, "num_experts_per_tok", is_next(c) ? 10 : 8),
                           .renormalise = config_bool_or(c, "norm_topk_prob", true)};
-    e.shared = *mlp;
-    e.shared.width = config_size_or(c, "shared_expert_intermediate_size", 512);
-    e.shared.gate.name = "model.layers.*.mlp.shared_expert.gate_proj";
-    e.shared.up.name = "model.layers.*.mlp.shared_expert.up_proj";
-    e.shared.down.name = "model.layers.*.mlp.shared_expert.down_proj";
-    e.shared_gate.name = "model.layers.*.mlp.shared_expert_gate";
+    standard_gated_shared_expert(c, mlp, 512, &e);
     return e;
 }
 
 static bool is_mixture(const Config *c) {
     return is_next(c) || config_has(c, "num_experts") || strstr(config_string_or(c, "model_type", ""), "moe") != NULL;
-}
-
-static void put_experts(const Config *c, Blueprint *b, const MlpSpec *mlp) {
-    ExpertsSpec e = read_experts(c, mlp);
-    const JsonValue *dense = config_array(c, "mlp_only_layers", -1);
-    int step = config_size_or(c, "decoder_sparse_step", 1);
-    for (int i = 0; i < b->n_layers; i++) {
-        if (standard_lists(dense, i) || (i + 1) % step != 0) continue;
-        b->layers[i].ffn = &ffn_experts;
-        b->layers[i].experts = e;
-    }
 }
 
 /* ---- the whole ---- */
@@ -170,19 +149,23 @@ static bool qwen3_next_blueprint(const Config *root, Blueprint *b) {
     if (c->object != root->object && !config_has(c, "tie_word_embeddings")) b->tie = standard_tie(root, b->tie);
     config_bool_or(root, "tie_word_embeddings", false);
     float eps = b->final_norm.eps;
-    AttentionSpec attention = read_attention(c, &defaults, b->hidden, standard_rms(NULL, eps));
+    AttentionSpec attention = read_attention(c, &defaults, b->hidden, eps);
     DeltaSpec delta = read_delta(c, is_next(c), eps);
     bool mixture = is_mixture(c);
     int width = mixture ? config_size_or(c, "intermediate_size", 1) : config_size(c, "intermediate_size");
     MlpSpec mlp = standard_mlp(c, &defaults, width);
+    ExpertsSpec experts = {0};
+    if (mixture) experts = read_experts(c, &mlp);
     int n_layers = standard_layer_count(c);
     if (!config_ok(c) || !blueprint_allocate(c, b, n_layers, 1)) return false;
-    for (int i = 0; i < n_layers; i++) b->layers[i] = standard_layer(&attention, &mlp, eps);
+    for (int i = 0; i < n_layers; i++) {
+        b->layers[i] = standard_layer(&attention, &mlp, eps);
+        if (mixture && standard_sparse_layer(c, i)) standard_use_experts(&b->layers[i], &experts);
+    }
     put_mixers(c, b, &delta);
-    if (mixture) put_experts(c, b, &mlp);
     if (norms_are_less_one(c, b)) put_ones(b);
     return put_rope(c, &defaults, b, attention.head_dim) && config_ok(c);
 }
 
 const Family family_qwen3_next = {"qwen3_next",    model_types,          irrelevant_keys,
-                                  skipped_tensors, qwen3_next_blueprint, roots};
+                                  skipped_tensors, qwen3_next_blueprint, standard_wrapper_roots};

@@ -28,12 +28,7 @@ static ExpertsSpec read_experts(const Config *c, const MlpSpec *mlp, bool third,
                           .n_chosen = config_size_or(c, "num_experts_per_tok", third ? 8 : 4),
                           .renormalise = config_bool_or(c, "norm_topk_prob", false)};
     if (third) return e;
-    e.shared = *mlp;
-    e.shared.width = config_size_or(c, "shared_expert_intermediate_size", 5632);
-    e.shared.gate.name = "model.layers.*.mlp.shared_expert.gate_proj";
-    e.shared.up.name = "model.layers.*.mlp.shared_expert.up_proj";
-    e.shared.down.name = "model.layers.*.mlp.shared_expert.down_proj";
-    e.shared_gate.name = "model.layers.*.mlp.shared_expert_gate";
+    standard_gated_shared_expert(c, mlp, 5632, &e);
     return e;
 }
 
