@@ -181,11 +181,19 @@ typedef struct SsmSpec {
     int heads, head_dim, state, groups, kernel;
     LinearSpec z, x, b, c, dt,
         o; /* [heads * head_dim, hidden] twice, [groups * state, hidden] twice, [heads, hidden] */
-    ConvSpec x_conv, b_conv, c_conv; /* then silu */
-    const char *a_log, *dt_bias, *d; /* tensors [heads] */
-    float dt_min, dt_max;            /* of softplus(dt + dt_bias) */
-    NormSpec norm;                   /* of out * silu(z), group by group; NORM_NONE: none */
+    ConvSpec x_conv, b_conv, c_conv;                    /* then silu */
+    const char *a_log, *dt_bias, *d;                    /* tensors [heads] */
+    float dt_min, dt_max;                               /* of softplus(dt + dt_bias) */
+    float z_scale, x_scale, b_scale, c_scale, dt_scale; /* of what each projection gives; 0: 1 */
+    NormSpec norm;                                      /* of out * silu(z), group by group; NORM_NONE: none */
+    bool norm_first;                                    /* of out, and then times silu(z) */
 } SsmSpec;
+
+/* Of mixer_ssm_beside_attention, where Mamba-2 and attention read the same rows and what they give is added: scales of
+ * what each reads and gives; 0: 1. */
+typedef struct BesideSpec {
+    float ssm_in, ssm_out, attention_in, attention_out;
+} BesideSpec;
 
 /* A gated short convolution (LFM2): out(c * conv(b * x)). */
 typedef struct ShortConvSpec {
@@ -329,6 +337,7 @@ typedef struct LayerSpec {
     DeltaSpec delta;          /* of mixer_delta */
     ShortConvSpec short_conv; /* of mixer_short_conv */
     SsmSpec ssm;              /* of mixer_mamba2 */
+    BesideSpec beside;        /* of mixer_ssm_beside_attention, which has ssm and attention too */
     Mamba1Spec mamba1;        /* of mixer_mamba1 */
     LightningSpec lightning;  /* of mixer_lightning */
     LinearSpec mixer_matrix;  /* of mixer_matrix: [hidden, hidden] */

@@ -122,14 +122,14 @@ bool standard_share_keys(const Config *c, Blueprint *b, int shared);
 /* Per-layer inputs as Gemma names them; width 0 where the config says so. */
 PerLayerSpec standard_per_layer(const Config *c, const Blueprint *b, int width_default, int vocab_default);
 
-/* The tensors of a Mamba-2 mixer: in_proj holds z, x, B, C and dt one after the other, conv1d x, B and C. */
-typedef struct SsmNames {
-    const char *in, *conv, *conv_bias, *out, *a_log, *dt_bias, *d, *norm;
-} SsmNames;
-/* Fills what follows from m's sizes. */
-void standard_ssm(SsmSpec *m, const SsmNames *names, bool proj_bias, bool conv_bias, float eps);
+/* A Mamba-2 mixer under the names that its families share ("model.layers.*.mixer." or "model.layers.*.mamba."): fills
+ * what follows from m's sizes. */
+void standard_ssm(SsmSpec *m, bool proj_bias, bool conv_bias, float eps);
 /* dt's limits, from time_step_limit. */
 void standard_ssm_limits(const Config *c, SsmSpec *m);
+/* The whole of it from the keys of Bamba: mamba_n_heads, mamba_d_head, ... width: of all heads where mamba_d_head is
+ * "auto"; 0: mamba_expand times hidden. */
+SsmSpec standard_bamba_ssm(const Config *c, int hidden, int width, float eps);
 
 /* A Mamba 1 mixer under the names that its families share ("model.layers.*.mixer." or "model.layers.*.mamba."); the
  * sizes are there before, the projections' biases and the convolution's are said. rank 0: hidden / 16, rounded up. */

@@ -33,30 +33,6 @@ static ExpertsSpec read_experts(const Config *c, const MlpSpec *mlp) {
 
 /* ---- Granite 4 ---- */
 
-static const SsmNames ssm_names = {.in = "model.layers.*.mamba.in_proj",
-                                   .conv = "model.layers.*.mamba.conv1d.weight",
-                                   .conv_bias = "model.layers.*.mamba.conv1d.bias",
-                                   .out = "model.layers.*.mamba.out_proj",
-                                   .a_log = "model.layers.*.mamba.A_log",
-                                   .dt_bias = "model.layers.*.mamba.dt_bias",
-                                   .d = "model.layers.*.mamba.D",
-                                   .norm = "model.layers.*.mamba.norm.weight"};
-
-static SsmSpec read_ssm(const Config *c, const Blueprint *b) {
-    SsmSpec m = {.heads = config_size_or(c, "mamba_n_heads", 128),
-                 .state = config_size_or(c, "mamba_d_state", 256),
-                 .groups = config_size_or(c, "mamba_n_groups", 1),
-                 .kernel = config_size_or(c, "mamba_d_conv", 4)};
-    int inner = config_size_or(c, "mamba_expand", 2) * b->hidden;
-    const JsonValue *said = config_whole(c, "mamba_d_head"); /* "auto" too */
-    m.head_dim = said && said->type != JSON_STRING ? config_size_or(c, "mamba_d_head", 1) : inner / m.heads;
-    if (m.head_dim < 1) config_fail(c, "%d heads of mamba do not divide a width of %d", m.heads, inner);
-    if (m.head_dim < 1) m.head_dim = 1;
-    standard_ssm(&m, &ssm_names, config_bool_or(c, "mamba_proj_bias", false),
-                 config_bool_or(c, "mamba_conv_bias", true), b->final_norm.eps);
-    return m;
-}
-
 static bool is_mamba(const Config *c, int n_layers, int layer) {
     const JsonValue *types = config_array(c, "layer_types", n_layers);
     const JsonValue *type = types ? json_item(types, (uint32_t)layer) : NULL;
@@ -80,7 +56,7 @@ static MlpSpec read_shared(const Config *c, const MlpSpec *mlp) {
 static void make_hybrid(const Config *c, Blueprint *b) {
     bool mixture = config_number_or(c, "num_local_experts", 8) > 0;
     const char *positions = config_string_or(c, "position_embedding_type", "nope");
-    SsmSpec ssm = read_ssm(c, b);
+    SsmSpec ssm = standard_bamba_ssm(c, b->hidden, 0, b->final_norm.eps);
     ExpertsSpec e = mixture ? read_experts(c, &b->layers[0].mlp) : (ExpertsSpec){0};
     MlpSpec shared = read_shared(c, &b->layers[0].mlp);
     if (!mixture) config_number_or(c, "num_experts_per_tok", 0);

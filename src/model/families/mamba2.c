@@ -19,15 +19,6 @@ static const char *const irrelevant_keys[] = {"chunk_size",
                                               "norm_before_gate",
                                               NULL};
 
-static const SsmNames names = {.in = "model.layers.*.mixer.in_proj",
-                               .conv = "model.layers.*.mixer.conv1d.weight",
-                               .conv_bias = "model.layers.*.mixer.conv1d.bias",
-                               .out = "model.layers.*.mixer.out_proj",
-                               .a_log = "model.layers.*.mixer.A_log",
-                               .dt_bias = "model.layers.*.mixer.dt_bias",
-                               .d = "model.layers.*.mixer.D",
-                               .norm = "model.layers.*.mixer.norm.weight"};
-
 static bool mamba2_blueprint(const Config *c, Blueprint *b) {
     static const StandardDefaults defaults = {.norm_eps = 1e-5, .max_position = CONFIG_MAX_SIZE};
     SsmSpec m = {.heads = config_size_or(c, "num_heads", 128),
@@ -40,7 +31,7 @@ static bool mamba2_blueprint(const Config *c, Blueprint *b) {
     b->final_norm.weight = "model.norm_f.weight";
     if (!config_bool_or(c, "rms_norm", true)) config_fail(c, "\"rms_norm\" is false, which no reference runs");
     standard_activation(c, "hidden_act", "silu");
-    standard_ssm(&m, &names, config_bool_or(c, "use_bias", false), config_bool_or(c, "use_conv_bias", true),
+    standard_ssm(&m, config_bool_or(c, "use_bias", false), config_bool_or(c, "use_conv_bias", true),
                  b->final_norm.eps);
     standard_ssm_limits(c, &m);
     int n_layers = standard_layer_count(c);

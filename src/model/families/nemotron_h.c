@@ -33,15 +33,6 @@ static const char *const irrelevant_keys[] = {"chunk_size",
 
 static const char *const skipped_tensors[] = {"mtp.*", "*.mtp.*", NULL};
 
-static const SsmNames ssm_names = {.in = "model.layers.*.mixer.in_proj",
-                                   .conv = "model.layers.*.mixer.conv1d.weight",
-                                   .conv_bias = "model.layers.*.mixer.conv1d.bias",
-                                   .out = "model.layers.*.mixer.out_proj",
-                                   .a_log = "model.layers.*.mixer.A_log",
-                                   .dt_bias = "model.layers.*.mixer.dt_bias",
-                                   .d = "model.layers.*.mixer.D",
-                                   .norm = "model.layers.*.mixer.norm.weight"};
-
 /* 'M', '*', '-' or 'E' of a layer: from the pattern, or from a list of words. 0: a mistake. */
 static char layer_kind(const Config *c, int n_layers, int layer) {
     static const struct {
@@ -68,7 +59,7 @@ static SsmSpec read_ssm(const Config *c, float eps) {
                  .kernel = config_size_or(c, "conv_kernel", 4)};
     bool bias = config_bool_or(c, "use_bias", false);
     standard_activation(c, "mamba_hidden_act", "silu");
-    standard_ssm(&m, &ssm_names, config_bool_or(c, "mamba_proj_bias", bias), config_bool_or(c, "use_conv_bias", true),
+    standard_ssm(&m, config_bool_or(c, "mamba_proj_bias", bias), config_bool_or(c, "use_conv_bias", true),
                  eps);
     standard_ssm_limits(c, &m);
     return m;

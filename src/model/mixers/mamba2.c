@@ -108,18 +108,39 @@ static void make_decay(const Step *s, SsmRun *r) {
     ops_act(s->pool, ACT_EXP, r->decay, r->decay, s->n, m->heads);
 }
 
+static void scale(const Step *s, float factor, float *x, int cols) {
+    if (factor != 0 && factor != 1) ops_scale(s->pool, x, factor, x, s->n, cols);
+}
+
+static bool project(Step *s, int layer, const float *x, const SsmRun *r) {
+    const SsmSpec *m = r->spec;
+    LinearJob jobs[] = {{.w = r->w->z, .y = r->z},
+                        {.w = r->w->x, .y = r->x},
+                        {.w = r->w->b, .y = r->b},
+                        {.w = r->w->c, .y = r->c},
+                        {.w = r->w->dt, .y = r->dt}};
+    if (!step_linear(s, jobs, 5, x, s->blueprint->hidden, layer, "in_proj")) return false;
+    scale(s, m->z_scale, r->z, inner_width(m));
+    scale(s, m->x_scale, r->x, inner_width(m));
+    scale(s, m->b_scale, r->b, group_width(m));
+    scale(s, m->c_scale, r->c, group_width(m));
+    scale(s, m->dt_scale, r->dt, m->heads);
+    return true;
+}
+
+static void norm_groups(const Step *s, const SsmSpec *m, const Norm *norm, float *x) {
+    int inner = inner_width(m);
+    if (m->norm.kind == NORM_RMS)
+        ops_rms_norm_heads(s->pool, x, norm->weight, m->norm.eps, x, s->n, m->groups, inner / m->groups);
+}
+
 static bool mamba2_run(Step *s, int layer, const float *x, float *out) {
     const SsmSpec *m = &s->blueprint->layers[layer].ssm;
     const SsmWeights *w = &s->weights->layers[layer].ssm;
     SsmRun r = {.spec = m, .w = w, .layer = layer};
     int inner = inner_width(m);
     if (!make_room(s, m, &r)) return false;
-    LinearJob jobs[] = {{.w = w->z, .y = r.z},
-                        {.w = w->x, .y = r.x},
-                        {.w = w->b, .y = r.b},
-                        {.w = w->c, .y = r.c},
-                        {.w = w->dt, .y = r.dt}};
-    if (!step_linear(s, jobs, 5, x, s->blueprint->hidden, layer, "in_proj")) return false;
+    if (!project(s, layer, x, &r)) return false;
     make_decay(s, &r);
     ConvPart parts[] = {{&w->x_conv, inner, r.x, r.x_mixed},
                         {&w->b_conv, group_width(m), r.b, r.b_mixed},
@@ -132,9 +153,9 @@ static bool mamba2_run(Step *s, int layer, const float *x, float *out) {
     pool_run(s->pool, head_task, &r, r.n_stretches * m->heads);
     step_zero_failed(s, r.out, inner);
     step_tap(s, layer, "state space", r.out, inner);
+    if (m->norm_first) norm_groups(s, m, &w->norm, r.out);
     ops_act_mul(s->pool, ACT_SILU, r.z, r.out, r.out, s->n, inner);
-    if (m->norm.kind == NORM_RMS)
-        ops_rms_norm_heads(s->pool, r.out, w->norm.weight, m->norm.eps, r.out, s->n, m->groups, inner / m->groups);
+    if (!m->norm_first) norm_groups(s, m, &w->norm, r.out);
     LinearJob o = {.w = w->o, .y = out};
     if (!step_linear(s, &o, 1, r.out, inner, layer, "out_proj")) return false;
     step_tap(s, layer, "out_proj", out, s->blueprint->hidden);
