@@ -122,6 +122,7 @@ typedef struct KernelTable {
     void (*outer_step)(const OuterStep *step);
     void (*conv_step)(const ConvStep *step); /* without moving the window */
     void (*scan_step)(const ScanStep *step);
+    void (*lru_step)(const LruStep *step);
 } KernelTable;
 
 extern const KernelTable kernels_scalar;

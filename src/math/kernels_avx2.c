@@ -53,6 +53,9 @@ static inline lf lf_mul(lf x, lf y) {
 static inline lf lf_div(lf x, lf y) {
     return (lf)BOTH(_mm256_div_ps, x, y);
 }
+static inline lf lf_sqrt(lf x) {
+    return (lf){_mm256_sqrt_ps(x.a), _mm256_sqrt_ps(x.b)};
+}
 static inline lf lf_min(lf x, lf y) {
     return (lf)BOTH(_mm256_min_ps, x, y);
 }

@@ -60,6 +60,10 @@ static inline lf lf_div(lf x, lf y) {
     PARTS x.v[j] = vdivq_f32(x.v[j], y.v[j]);
     return x;
 }
+static inline lf lf_sqrt(lf x) {
+    PARTS x.v[j] = vsqrtq_f32(x.v[j]);
+    return x;
+}
 static inline lf lf_fma(lf x, lf y, lf z) {
     PARTS z.v[j] = vfmaq_f32(z.v[j], x.v[j], y.v[j]);
     return z;

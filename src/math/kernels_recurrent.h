@@ -115,3 +115,21 @@ static void scan_step(const ScanStep *s) {
     for (; at + 16 <= end; at += 16) scan_channels(s, at, 16);
     if (at < end) scan_channels(s, at, end - at);
 }
+
+/* Channels [at, at + n), n at most 16. */
+static inline __attribute__((always_inline)) void lru_channels(const LruStep *s, int at, int n) {
+    lf l = lf_mul(some_load(s->rate + at, n), some_load(s->gate + at, n)), x = some_load(s->x + at, n);
+    if (!s->first) {
+        lf left = lf_sub(lf_set(1.0f), exp_lanes(lf_add(l, l)));
+        x = lf_mul(x, lf_sqrt(lf_max(left, lf_set(0.0f))));
+        x = lf_fma(some_load(s->state + at, n), exp_lanes(l), x);
+    }
+    some_store(s->state + at, x, n);
+    some_store(s->out + at, x, n);
+}
+
+static void lru_step(const LruStep *s) {
+    int at = s->from, end = s->from + s->n;
+    for (; at + 16 <= end; at += 16) lru_channels(s, at, 16);
+    if (at < end) lru_channels(s, at, end - at);
+}

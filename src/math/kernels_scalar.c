@@ -81,6 +81,10 @@ static inline lf lf_div(lf a, lf b) {
     LANES a.v[j] /= b.v[j];
     return a;
 }
+static inline lf lf_sqrt(lf a) {
+    LANES a.v[j] = sqrtf(a.v[j]);
+    return a;
+}
 static inline lf lf_fma(lf a, lf b, lf c) {
     LANES c.v[j] = fmaf(a.v[j], b.v[j], c.v[j]);
     return c;

@@ -15,6 +15,7 @@ enum { FLOAT_ROWS = 4, FLOAT_OUTS = 4, SCORE_QUERIES = 4, SCORE_TILES = 4, VALUE
 #define lf_sub _mm512_sub_ps
 #define lf_mul _mm512_mul_ps
 #define lf_div _mm512_div_ps
+#define lf_sqrt _mm512_sqrt_ps
 #define lf_fma _mm512_fmadd_ps
 #define lf_min _mm512_min_ps
 #define lf_max _mm512_max_ps

@@ -12,6 +12,10 @@ void recurrent_scan_step(const ScanStep *step) {
     kernels()->scan_step(step);
 }
 
+void recurrent_lru_step(const LruStep *step) {
+    kernels()->lru_step(step);
+}
+
 void recurrent_conv_step(const ConvStep *s) {
     size_t row = (size_t)s->channels, held = (size_t)(s->kernel - 1) * row;
     kernels()->conv_step(s);

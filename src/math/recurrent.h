@@ -53,4 +53,19 @@ typedef struct ScanStep {
 } ScanStep;
 void recurrent_scan_step(const ScanStep *step);
 
+/* The real-gated linear unit of Griffin (arXiv:2402.19427), for channels [from, from + n): with l = rate[c] * gate[c]
+ *
+ *     h[c] = h[c] * exp(l) + x[c] * sqrt(max(1 - exp(2 l), 0));   out = h
+ *
+ * the sum by fma onto the product with x; the first position takes x as it is. */
+typedef struct LruStep {
+    int from, n;
+    float *state;             /* h */
+    const float *rate, *gate; /* not positive; 0 .. 1 */
+    const float *x;
+    bool first;
+    float *out; /* may be x */
+} LruStep;
+void recurrent_lru_step(const LruStep *step);
+
 #endif

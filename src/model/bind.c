@@ -325,13 +325,13 @@ bool bind_vector(Binder *b, const char *name, int layer, int64_t n, float plus, 
     return t && add_vector(b, &(VectorPlan){.tensor = t, .plus = plus, .n = n, .out = out});
 }
 
-bool bind_rates(Binder *b, const char *name, int layer, int channels, int dims, const float **out) {
+bool bind_rates(Binder *b, RateForm form, const char *name, int layer, int channels, int dims, const float **out) {
     if (channels < 1 || dims < 1 || dims > 1024 || (int64_t)channels * dims > CONFIG_MAX_SIZE)
         return bind_fail(b, "config.json: \"%s\" cannot be rates of %d channels with states of %d", name, channels,
                          dims);
     int64_t n = (int64_t)channels * dims;
     const Tensor *t = want_values(b, name, layer, -1, n);
-    VectorPlan plan = {.tensor = t, .n = n, .channels = channels, .each = 1, .kernel = dims, .rates = true, .out = out};
+    VectorPlan plan = {.tensor = t, .n = n, .channels = channels, .each = 1, .kernel = dims, .rates = form, .out = out};
     return t && add_vector(b, &plan);
 }
 

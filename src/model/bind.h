@@ -67,6 +67,12 @@ typedef struct LightningWeights {
     const float *decay; /* [heads] */
 } LightningWeights;
 
+typedef struct RglruWeights {
+    const Linear *x, *y, *o, **x_gate, **a_gate; /* gates: [heads] */
+    Conv conv;
+    const float *x_gate_bias, *a_gate_bias, *rate;
+} RglruWeights;
+
 typedef struct MlpWeights {
     const Linear *gate, *up, *down;
     Norm inner;
@@ -92,6 +98,7 @@ typedef struct LayerWeights {
     SsmWeights ssm;
     Mamba1Weights mamba1;
     LightningWeights lightning;
+    RglruWeights rglru;
     MlpWeights mlp;
     ExpertsWeights experts;
     const Linear *per_layer_gate, *per_layer_out;
@@ -141,9 +148,14 @@ bool bind_experts(Binder *b, const LinearSpec *forms, int layer, int n, int64_t 
 bool bind_vector(Binder *b, const char *name, int layer, int64_t n, float plus, const float **out);
 /* A convolution over time of `channels` channels, in either layout's order; laid out [kernel][channels]. */
 bool bind_conv(Binder *b, const ConvSpec *spec, int layer, int channels, int kernel, Conv *out);
-/* The rates at which a state fades: -exp of a tensor [channels, dims] (dims 1: [channels]); laid out [dims][channels].
- */
-bool bind_rates(Binder *b, const char *name, int layer, int channels, int dims, const float **out);
+/* The rates at which a state fades, formed of a tensor [channels, dims] (dims 1: [channels]); laid out
+ * [dims][channels]. */
+typedef enum RateForm {
+    RATE_NONE,
+    RATE_EXP,      /* -exp(value) */
+    RATE_SOFTPLUS, /* -8 softplus(value) */
+} RateForm;
+bool bind_rates(Binder *b, RateForm form, const char *name, int layer, int channels, int dims, const float **out);
 /* A norm over n values. */
 bool bind_norm(Binder *b, const NormSpec *spec, int layer, int64_t n, Norm *out);
 /* A norm over each of n heads with weights of its own: one tensor [n * dim], or, with '#' in its name, one per head. */

@@ -27,7 +27,7 @@ typedef struct VectorPlan {
     int64_t at, total;    /* several plans in a row may fill one vector of `total` values; at 0: total 0 means n */
     int channels, kernel; /* of a convolution or of rates, which are turned around; 0: none */
     int each;             /* channels that share a filter */
-    bool rates;           /* what is kept is -exp(value) */
+    RateForm rates;       /* what is made of the values */
     const float **out;
 } VectorPlan;
 

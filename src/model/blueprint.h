@@ -251,6 +251,17 @@ typedef struct LightningSpec {
     int norm_groups;   /* the sigmoid of the gate multiplies its result */
 } LightningSpec;
 
+/* The real-gated linear recurrent unit of Griffin: out(act(y(x)) * lru(conv(x(x)))), the unit channel by channel, with
+ * two gates of its input, head by head. */
+typedef struct RglruSpec {
+    int heads, width, kernel; /* width: of all heads */
+    LinearSpec x, y, o;       /* [width, hidden], twice; [hidden, width] */
+    Activation act;           /* of y */
+    ConvSpec conv;
+    LinearSpec x_gate[2], a_gate[2]; /* per head [width / heads, width / heads], then a sigmoid; ended by none */
+    const char *x_gate_bias, *a_gate_bias, *rate; /* tensors [width]; rate: -8 softplus of it */
+} RglruSpec;
+
 /* down(act(gate(x)) * up(x)), or down(act(up(x))) without a gate. */
 typedef struct MlpSpec {
     int width;
@@ -340,6 +351,7 @@ typedef struct LayerSpec {
     BesideSpec beside;        /* of mixer_ssm_beside_attention, which has ssm and attention too */
     Mamba1Spec mamba1;        /* of mixer_mamba1 */
     LightningSpec lightning;  /* of mixer_lightning */
+    RglruSpec rglru;          /* of mixer_rglru */
     LinearSpec mixer_matrix;  /* of mixer_matrix: [hidden, hidden] */
     const Mechanism *ffn;     /* NULL: none */
     MlpSpec mlp;              /* of ffn_mlp */
@@ -366,6 +378,7 @@ typedef struct Blueprint {
     LinearSpec embedding, head;
     float embedding_scale;       /* 0: 1 */
     bool embedding_scale_stored; /* that scale is first rounded to bf16 where the embedding, or its scales, are bf16 */
+    bool embedding_scale_bf16;   /* it is rounded to bf16 whatever they are */
     LinearSpec positions;        /* a learned embedding per position, added; name NULL: none */
     int n_positions;             /* its rows */
     int position_offset;         /* row of position 0 */

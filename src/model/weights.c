@@ -210,8 +210,8 @@ static bool load_vector(const VectorPlan *plan, Weights *w, Pool *pool, Error *e
     if (plan->kernel && !(values = turn_conv(values, plan->channels, plan->each, plan->kernel)))
         return error_memory(err, "a convolution");
     if (plan->rates) {
-        ops_act(pool, ACT_EXP, values, values, plan->kernel, plan->channels);
-        ops_scale(pool, values, -1, values, plan->kernel, plan->channels);
+        ops_act(pool, plan->rates == RATE_EXP ? ACT_EXP : ACT_SOFTPLUS, values, values, plan->kernel, plan->channels);
+        ops_scale(pool, values, plan->rates == RATE_EXP ? -1 : -8, values, plan->kernel, plan->channels);
     }
     *plan->out = w->vectors[w->n_vectors++] = values;
     return true;
@@ -296,7 +296,9 @@ static float embedding_scale(const Binder *b) {
     const LinearPlan *e = &b->linears[0];
     const Tensor *said = e->parts[1] ? e->parts[1] : e->parts[0];
     float scale = b->blueprint->embedding_scale == 0 ? 1 : b->blueprint->embedding_scale;
-    if (!b->blueprint->embedding_scale_stored || said->dtype != DTYPE_BF16) return scale;
+    bool rounded =
+        b->blueprint->embedding_scale_bf16 || (b->blueprint->embedding_scale_stored && said->dtype == DTYPE_BF16);
+    if (!rounded) return scale;
     uint32_t bits;
     memcpy(&bits, &scale, sizeof bits);
     bits = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000u; /* half to even */

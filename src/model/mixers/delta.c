@@ -44,7 +44,7 @@ static bool delta_bind(Binder *b, const LayerSpec *spec, int layer, LayerWeights
            bind_latent(b, &d->a_down, &d->a, layer, d->a_rank, decays_width(d), &w->a_down, &w->a) &&
            bind_latent(b, &d->z_down, &d->z, layer, d->z_rank, values, &w->z_down, &w->z) &&
            bind_linear(b, &d->b, layer, d->v_heads, hidden, &w->b) &&
-           bind_rates(b, d->a_log, layer, d->v_heads, 1, &w->rate) &&
+           bind_rates(b, RATE_EXP, d->a_log, layer, d->v_heads, 1, &w->rate) &&
            bind_vector(b, d->dt_bias, layer, decays_width(d), 0, &w->dt_bias) &&
            bind_norm(b, &d->norm, layer, d->v_dim, &w->norm) && bind_linear(b, &d->o, layer, hidden, values, &w->o);
 }

@@ -58,3 +58,29 @@ void heads_mix(const Step *s, const float *gate, const float *x, float *y, int h
             y[at] = gate[i] * x[at] + (1 - gate[i]) * y[at];
         }
 }
+
+void heads_copy(const float *x, int cols, int from, float *y, int y_cols, int to, int n, int rows) {
+    for (int r = 0; r < rows; r++)
+        memcpy(y + (size_t)r * (size_t)y_cols + (size_t)to, x + (size_t)r * (size_t)cols + (size_t)from,
+               (size_t)n * sizeof *y);
+}
+
+bool heads_linear(Step *s, int layer, const Linear **w, int heads, const float *x, int stride, int from, float *y,
+                  const char *operation) {
+    int cols = linear_cols(w[0]), outputs = linear_rows(w[0]);
+    LinearJob *jobs = arena_array(s->arena, (size_t)heads, sizeof *jobs);
+    if (!jobs) return false;
+    for (int h = 0; h < heads; h++) {
+        float *in = step_floats(s, s->n, cols);
+        if (!in) return false;
+        heads_copy(x, heads * stride, h * stride + from, in, cols, 0, cols, s->n);
+        Activations *a = activations_new(s->arena, in, s->n, cols, s->numeric->activation_bits);
+        if (!a) return false;
+        jobs[h] = (LinearJob){w[h], a, y + (size_t)h * (size_t)s->n * (size_t)outputs};
+    }
+    if (!linear_apply(jobs, heads, s->pool, s->arena)) return false;
+    for (int h = 0; h < heads; h++)
+        for (int r = 0; r < s->n; r++)
+            if (activations_bad(jobs[h].x, r)) step_fail(s, r, layer, operation);
+    return true;
+}

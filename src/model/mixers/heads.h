@@ -19,5 +19,11 @@ void heads_dot(const Step *s, const float *q, const float *weight, const float *
 void heads_gate(const Step *s, const float *gate, float *x, int heads, int dim);
 /* y = g * x + (1 - g) * y, head by head: gate [n][heads], x and y [n][heads * dim]. */
 void heads_mix(const Step *s, const float *gate, const float *x, float *y, int heads, int dim);
+/* Columns [from, from + n) of x [rows][cols] into columns [to, to + n) of y [rows][y_cols]. */
+void heads_copy(const float *x, int cols, int from, float *y, int y_cols, int to, int n, int rows);
+/* One linear per head, from columns of x [n][heads * stride] beginning at `from` of each head to y
+ * [heads][n][outputs]. Rows that fail are named after `operation`. False: out of memory. */
+bool heads_linear(Step *s, int layer, const Linear **w, int heads, const float *x, int stride, int from, float *y,
+                  const char *operation);
 
 #endif

@@ -24,7 +24,7 @@ static bool mamba1_bind(Binder *b, const LayerSpec *spec, int layer, LayerWeight
            bind_norm(b, &m->b_norm, layer, m->d_state, &w->b_norm) &&
            bind_norm(b, &m->c_norm, layer, m->d_state, &w->c_norm) &&
            bind_linear(b, &m->dt, layer, wide, m->rank, &w->dt) &&
-           bind_rates(b, m->a_log, layer, m->channels, m->d_state, &w->rate) &&
+           bind_rates(b, RATE_EXP, m->a_log, layer, m->channels, m->d_state, &w->rate) &&
            bind_vector(b, m->skip, layer, wide, 0, &w->skip) && bind_linear(b, &m->o, layer, hidden, wide, &w->o);
 }
 

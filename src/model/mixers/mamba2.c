@@ -26,7 +26,7 @@ static bool mamba2_bind(Binder *b, const LayerSpec *spec, int layer, LayerWeight
            bind_conv(b, &m->x_conv, layer, (int)inner, m->kernel, &w->x_conv) &&
            bind_conv(b, &m->b_conv, layer, (int)shared, m->kernel, &w->b_conv) &&
            bind_conv(b, &m->c_conv, layer, (int)shared, m->kernel, &w->c_conv) &&
-           bind_rates(b, m->a_log, layer, m->heads, 1, &w->rate) &&
+           bind_rates(b, RATE_EXP, m->a_log, layer, m->heads, 1, &w->rate) &&
            bind_vector(b, m->dt_bias, layer, m->heads, 0, &w->dt_bias) &&
            bind_vector(b, m->d, layer, m->heads, 0, &w->d) && bind_norm(b, &m->norm, layer, inner, &w->norm) &&
            bind_linear(b, &m->o, layer, hidden, inner, &w->o);

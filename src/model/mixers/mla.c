@@ -7,6 +7,7 @@
 #include "math/rope.h"
 #include "model/mechanism.h"
 #include "model/mixers/heads.h"
+#include "model/mixers/heads.h"
 #include "model/mixers/indexer.h"
 #include "model/mixers/position_scale.h"
 
@@ -49,13 +50,6 @@ static void rotate(const Step *s, const MlaSpec *m, float *x, int heads, int hea
     rope_rotate(s->pool, &s->blueprint->ropes[m->rope].table, angles->cos, angles->sin, x, s->n, heads, head_dim);
 }
 
-/* Columns [from, from + n) of x [rows][cols] into columns [to, to + n) of y [rows][y_cols]. */
-static void copy_columns(const float *x, int cols, int from, float *y, int y_cols, int to, int n, int rows) {
-    for (int r = 0; r < rows; r++)
-        memcpy(y + (size_t)r * (size_t)y_cols + (size_t)to, x + (size_t)r * (size_t)cols + (size_t)from,
-               (size_t)n * sizeof *y);
-}
-
 /* ---- keys: what a position leaves ---- */
 
 static bool mla_store(Step *s, int layer, const float *x) {
@@ -70,35 +64,13 @@ static bool mla_store(Step *s, int layer, const float *x) {
     step_norm(s, &m->kv_norm, &w->kv_norm, latent, latent, s->n, m->kv_rank);
     if (m->kv_scale != 0) ops_scale(s->pool, latent, m->kv_scale, latent, s->n, m->kv_rank);
     rotate(s, m, rope, 1, m->rope_dim);
-    copy_columns(latent, m->kv_rank, 0, keys, key_dim(m), 0, m->kv_rank, s->n);
-    copy_columns(rope, m->rope_dim, 0, keys, key_dim(m), m->kv_rank, m->rope_dim, s->n);
+    heads_copy(latent, m->kv_rank, 0, keys, key_dim(m), 0, m->kv_rank, s->n);
+    heads_copy(rope, m->rope_dim, 0, keys, key_dim(m), m->kv_rank, m->rope_dim, s->n);
     step_tap(s, layer, "latent keys", keys, key_dim(m));
     return indexer_store(s, layer, x) && step_store(s, layer, keys, key_dim(m), latent, m->kv_rank);
 }
 
 /* ---- queries ---- */
-
-/* One linear per head, from columns of x [rows][heads * stride] beginning at `from` of each head to y
- * [heads][rows][outputs]. */
-static bool heads_apply(Step *s, int layer, const Linear **w, int heads, const float *x, int stride, int from, float *y,
-                        const char *operation) {
-    int cols = linear_cols(w[0]), outputs = linear_rows(w[0]);
-    LinearJob *jobs = arena_array(s->arena, (size_t)heads, sizeof *jobs);
-    if (!jobs) return false;
-    for (int h = 0; h < heads; h++) {
-        float *in = step_floats(s, s->n, cols);
-        if (!in) return false;
-        copy_columns(x, heads * stride, h * stride + from, in, cols, 0, cols, s->n);
-        Activations *a = activations_new(s->arena, in, s->n, cols, s->numeric->activation_bits);
-        if (!a) return false;
-        jobs[h] = (LinearJob){w[h], a, y + (size_t)h * (size_t)s->n * (size_t)outputs};
-    }
-    if (!linear_apply(jobs, heads, s->pool, s->arena)) return false;
-    for (int h = 0; h < heads; h++)
-        for (int r = 0; r < s->n; r++)
-            if (activations_bad(jobs[h].x, r)) step_fail(s, r, layer, operation);
-    return true;
-}
 
 /* q [rows][heads * (nope + rope)], from the input or through the query's own latent, which an index may ask as well. */
 static bool project_queries(Step *s, int layer, const float *x, float *q) {
@@ -122,16 +94,16 @@ static bool absorb_queries(Step *s, int layer, float *q, float *out) {
     float *latent = step_floats(s, s->n * heads, m->kv_rank), *rope = step_floats(s, s->n, heads * m->rope_dim);
     if (!latent || !rope) return false;
     position_scale_apply(&m->position_scale, s, q, heads * dim);
-    if (!heads_apply(s, layer, w->embed_q, heads, q, dim, 0, latent, "embed_q")) return false;
+    if (!heads_linear(s, layer, w->embed_q, heads, q, dim, 0, latent, "embed_q")) return false;
     for (int h = 0; h < heads; h++)
-        copy_columns(q, heads * dim, h * dim + m->nope_dim, rope, heads * m->rope_dim, h * m->rope_dim, m->rope_dim,
-                     s->n);
+        heads_copy(q, heads * dim, h * dim + m->nope_dim, rope, heads * m->rope_dim, h * m->rope_dim, m->rope_dim,
+                   s->n);
     rotate(s, m, rope, heads, m->rope_dim);
     for (int h = 0; h < heads; h++) {
         const float *from = latent + (size_t)h * (size_t)s->n * (size_t)m->kv_rank;
-        copy_columns(from, m->kv_rank, 0, out, width, h * key_dim(m), m->kv_rank, s->n);
-        copy_columns(rope, heads * m->rope_dim, h * m->rope_dim, out, width, h * key_dim(m) + m->kv_rank, m->rope_dim,
-                     s->n);
+        heads_copy(from, m->kv_rank, 0, out, width, h * key_dim(m), m->kv_rank, s->n);
+        heads_copy(rope, heads * m->rope_dim, h * m->rope_dim, out, width, h * key_dim(m) + m->kv_rank, m->rope_dim,
+                   s->n);
     }
     step_tap(s, layer, "latent queries", out, width);
     return true;
@@ -176,10 +148,10 @@ static bool mla_read(Step *s, int layer, const float *x, float *out) {
     if (!absorb_queries(s, layer, q, absorbed) || !attend_latents(s, layer, m, absorbed, mixed)) return false;
     step_zero_failed(s, mixed, heads * m->kv_rank);
     step_tap(s, layer, "attention", mixed, heads * m->kv_rank);
-    if (!heads_apply(s, layer, w->unembed, heads, mixed, m->kv_rank, 0, values, "unembed_out")) return false;
+    if (!heads_linear(s, layer, w->unembed, heads, mixed, m->kv_rank, 0, values, "unembed_out")) return false;
     for (int h = 0; h < heads; h++)
-        copy_columns(values + (size_t)h * (size_t)s->n * (size_t)m->v_dim, m->v_dim, 0, joined, width, h * m->v_dim,
-                     m->v_dim, s->n);
+        heads_copy(values + (size_t)h * (size_t)s->n * (size_t)m->v_dim, m->v_dim, 0, joined, width, h * m->v_dim,
+                   m->v_dim, s->n);
     LinearJob o = {.w = w->o, .y = out};
     if (!gate_values(s, layer, x, joined)) return false;
     if (!step_linear(s, &o, 1, joined, width, layer, "o_proj")) return false;

@@ -158,11 +158,48 @@ static void a_scan_follows_its_formula_and_keeps_to_its_channels(void **unused) 
     }
 }
 
+/* The formula of a gated linear unit, as recurrent.h states it, for one channel. */
+static double lru_in_double(const LruStep *s, int c, double held) {
+    double l = (double)s->rate[c] * (double)s->gate[c];
+    return s->first ? (double)s->x[c] : held * exp(l) + (double)s->x[c] * sqrt(1 - exp(2 * l));
+}
+
+/* From far to no fading at all, in whole vectors and a rest, in place; the others stay as they are. */
+static void a_gated_linear_unit_follows_its_formula_and_keeps_to_its_channels(void **unused) {
+    static float rate[ALL], gate[STEPS][ALL], x[STEPS][ALL], first[STEPS][ALL];
+    (void)unused;
+    fill(x[0], STEPS * ALL);
+    for (int c = 0; c < ALL; c++) rate[c] = c % 5 ? small() * 4 - 4 : -1e-9f;
+    for (int now = 0; now < STEPS; now++)
+        for (int c = 0; c < ALL; c++) gate[now][c] = c % 7 ? (small() + 1) / 2 : 0;
+    for (int t = 0; t < n_kernel_tables; t++) {
+        float state[ALL] = {0}, out[ALL];
+        double held[ALL] = {0};
+        if (!kernel_tables[t]->supported()) continue;
+        kernels_use(kernel_tables[t]);
+        for (int now = 0; now < STEPS; now++) {
+            LruStep s = {SCAN_FROM, SCANNED, state, rate, gate[now], x[now], now == 0, out};
+            memcpy(out, x[now], sizeof out);
+            s.x = out;
+            for (int c = SCAN_FROM; c < SCAN_FROM + SCANNED; c++) held[c] = lru_in_double(&s, c, held[c]);
+            recurrent_lru_step(&s);
+            for (int c = 0; c < ALL; c++) {
+                bool run = c >= SCAN_FROM && c < SCAN_FROM + SCANNED;
+                assert_true(fabs((double)out[c] - (run ? held[c] : (double)x[now][c])) < 1e-4);
+                assert_true(state[c] == (run ? out[c] : 0));
+            }
+            if (t == 0) memcpy(first[now], out, sizeof out);
+            assert_floats_equal(first[now], out, ALL, kernel_tables[t]->name);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_matrix_state_follows_its_formula_on_every_instruction_set),
         cmocka_unit_test(a_convolution_sees_its_own_past_alone),
         cmocka_unit_test(a_scan_follows_its_formula_and_keeps_to_its_channels),
+        cmocka_unit_test(a_gated_linear_unit_follows_its_formula_and_keeps_to_its_channels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
