@@ -61,6 +61,16 @@ def test_tokenizer(driver, name):
     differences.check()
 
 
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_long_runs(driver, name):
+    path, differences = FOLDER / "tokenizers" / name / "tokenizer.json", Differences()
+    theirs = Tokenizer.from_file(str(path))
+    assert driver.ask(folder=str(path.parent)) == "ok"
+    for run in ("a", " ", "\n", "0", "\u00e9", "\u4e2d", "\u2581", ".", "\U0001f44d", "\r\n", " a", "'s", "\u2581a", "\u1100\u1161"):
+        compare_tokenizers.compare_text(driver, theirs, run * 5000, differences)
+    differences.check()
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_random_tokenizers(driver, seed):
     differences = Differences()

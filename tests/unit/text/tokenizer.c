@@ -436,10 +436,11 @@ static void threads_share_a_tokenizer(void **state) {
     tokenizer_free(t);
 }
 
-/* A million times one character, merged into eights: the queue for long pieces, against counting. */
+/* Ten million times one character, merged into eights: the queue for long pieces, against counting. Work that grew with
+ * the square of the length would not end within a day. */
 static void a_long_run_merges_as_a_short_one(void **state) {
     (void)state;
-    enum { N = 1000003 };
+    enum { N = 10000003 };
     Tokenizer *t = parse("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"aa\":1,\"aaaa\":2,\"aaaaaaaa\":3},"
                          "\"merges\":[\"a a\",\"aa aa\",\"aaaa aaaa\"]}}");
     char *text = malloc(N);
