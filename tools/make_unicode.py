@@ -265,7 +265,7 @@ def graphemes():
     joined it. Where a cluster has six bytes or more it does not matter what joins, and is not asked."""
     after_a = N.Precompiled(charsmap(b"a"))
     extend = {c for c in CODES if c > 0x1F and after_a.normalize_str("a" + chr(c)) == "X"}
-    prepend, control = set(), set()
+    prepend = set()
     for c in CODES:
         kind = unicodedata.category(chr(c))
         if c in extend or c < 0x300 or (kind in ("Lo", "Cn") and c >= 0x2E80 and c < 0x10000) or c >= 0x16000 and kind in ("Lo", "Co"):
@@ -275,11 +275,28 @@ def graphemes():
         f = N.Precompiled(charsmap(chr(c).encode())).normalize_str
         if f(chr(c) + "a") == "X":
             prepend.add(c)
-        elif c < 0x10000 and f(chr(c) + "\u0301") != "X":
-            control.add(c)
+    # a second accent joins the first one, and is replaced with it, only where the first did not join what stands before
+    after = N.Precompiled(charsmap("\u0301".encode())).normalize_str
+    control = {c for c in CODES if c > 0x2FF and after(chr(c) + "\u0301\u0301") == chr(c) + "X"}
     emit_set("unicode_grapheme_extend", extend)
     emit_set("unicode_grapheme_prepend", prepend)
     emit_set("unicode_grapheme_control", control)
+
+
+def conjuncts():
+    """Indic conjuncts (rule GB9c): where the second consonant stands in the cluster of the first, the accent behind it is not
+    replaced with it, since only short clusters are replaced whole."""
+    ka, virama, qa, accent = "\u0915", "\u094d", "\u0958", "\u0301"
+    f = N.Precompiled(charsmap(qa.encode())).normalize_str
+    joined = {}
+    for name, form in (("consonant", "{0}" + virama), ("linker", ka + "{0}"), ("extend", ka + "{0}" + virama)):
+        joined[name] = {c for c in CODES if c > 0x2FF and f(form.format(chr(c)) + qa + accent).endswith("X" + accent)}
+    # a prepended character takes the second consonant in by itself; a consonant or a linker before the virama is no mark
+    after_a = N.Precompiled(charsmap(b"a")).normalize_str
+    joined["linker"] = {c for c in joined["linker"] if after_a("a" + chr(c)) == "X"}
+    joined["extend"] -= joined["consonant"] | joined["linker"]
+    for name, members in joined.items():
+        emit_set("unicode_conjunct_" + name, members)
 
 
 def unicode_scripts():
@@ -310,7 +327,7 @@ def main():
     print("// clang-format off")
     print('#include "text/unicode.h"\n')
     print(f'const char unicode_tables_source[] = "tokenizers {tokenizers.__version__}";\n')
-    for part in (pattern_shorthands, categories, named_sets, folds, rust_classes, lower, graphemes, normal_forms, unicode_scripts, scripts):
+    for part in (pattern_shorthands, categories, named_sets, folds, rust_classes, lower, graphemes, conjuncts, normal_forms, unicode_scripts, scripts):
         print(part.__name__, file=sys.stderr, flush=True)
         part()
 

@@ -158,13 +158,14 @@ typedef struct Cluster {
     Break last;
     unsigned regional;                  /* indicators in a row */
     bool pictograph, pictograph_joined; /* an emoji, marks; then also a joiner */
+    bool consonant, linked;             /* an Indic consonant, marks; among them one that links */
 } Cluster;
 
 static bool is_pictograph(uint32_t c) {
     return c >= 0xA9 && unicode_in(&unicode_property_extended_pictographic, c);
 }
 
-/* The rules of annex 29 (but for Indic conjuncts, whose clusters are longer than five bytes either way). */
+/* The rules of annex 29. */
 static bool joins(const Cluster *k, Break b, uint32_t code) {
     Break a = k->last;
     if (a == BREAK_CR && b == BREAK_LF) return true;
@@ -175,13 +176,22 @@ static bool joins(const Cluster *k, Break b, uint32_t code) {
     if (a == BREAK_LV || a == BREAK_V) return b == BREAK_V || b == BREAK_T;
     if (a == BREAK_LVT || a == BREAK_T) return b == BREAK_T;
     if (b == BREAK_REGIONAL && a == BREAK_REGIONAL) return k->regional % 2 == 1;
+    if (k->linked && unicode_in(&unicode_conjunct_consonant, code)) return true;
     return k->pictograph_joined && is_pictograph(code);
+}
+
+static void conjunct_add(Cluster *k, uint32_t code) {
+    bool links = k->consonant && unicode_in(&unicode_conjunct_linker, code);
+    bool marks = k->consonant && unicode_in(&unicode_conjunct_extend, code);
+    k->linked = links || (marks && k->linked);
+    k->consonant = links || marks || (code >= 0x900 && unicode_in(&unicode_conjunct_consonant, code));
 }
 
 static void cluster_add(Cluster *k, Break b, uint32_t code) {
     k->pictograph_joined = b == BREAK_JOINER && k->pictograph;
     if (b != BREAK_EXTEND) k->pictograph = is_pictograph(code);
     k->regional = b == BREAK_REGIONAL ? k->regional + 1 : 0;
+    conjunct_add(k, code);
     k->last = b;
 }
 

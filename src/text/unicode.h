@@ -101,6 +101,7 @@ extern const UnicodeSet unicode_grapheme_extend;  /* joins what stands before it
 extern const UnicodeSet unicode_grapheme_prepend; /* what follows joins it */
 extern const UnicodeSet unicode_grapheme_control; /* nothing joins it */
 extern const UnicodeSet unicode_property_extended_pictographic;
+extern const UnicodeSet unicode_conjunct_consonant, unicode_conjunct_linker, unicode_conjunct_extend; /* GB9c */
 
 /* Normal forms. Hangul syllables are computed, not listed. */
 extern const UnicodeRuns unicode_combining;
