@@ -113,41 +113,6 @@ bool added_load(AddedTokens *a, const JsonValue *list, const Vocab *vocab, Error
 
 /* ---- the matchers ---- */
 
-static int compare_patterns(const void *x, const void *y) {
-    const AddedPattern *a = x, *b = y;
-    uint32_t n = a->length < b->length ? a->length : b->length;
-    int order = memcmp(a->text, b->text, n);
-    if (order) return order;
-    if (a->length != b->length) return a->length < b->length ? -1 : 1;
-    return (a->order > b->order) - (a->order < b->order);
-}
-
-/* Sorts; of equal patterns the first added stays. */
-static void matcher_finish(AddedMatcher *m) {
-    qsort(m->patterns, m->n, sizeof *m->patterns, compare_patterns);
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < m->n; i++) {
-        const AddedPattern *last = n ? &m->patterns[n - 1] : NULL;
-        if (last && last->length == m->patterns[i].length &&
-            memcmp(last->text, m->patterns[i].text, last->length) == 0) {
-            mem_free(m->patterns[i].text);
-        } else {
-            m->patterns[n++] = m->patterns[i];
-        }
-    }
-    m->n = n;
-    for (uint32_t byte = 0, i = 0; byte <= 256; byte++) {
-        while (i < n && (unsigned char)m->patterns[i].text[0] < byte) i++;
-        m->first[byte] = i;
-    }
-}
-
-static void matcher_clear(AddedMatcher *m) {
-    for (uint32_t i = 0; i < m->n; i++) mem_free(m->patterns[i].text);
-    mem_free(m->patterns);
-    *m = (AddedMatcher){0};
-}
-
 /* Special tokens come before the others: that decides which of two equal patterns counts. */
 static uint32_t *order_tokens(const AddedTokens *a) {
     uint32_t *order = mem_array(a->n, sizeof *order), n = 0;
@@ -167,39 +132,32 @@ static bool show_token(const AddedTokens *a, AddedToken *t, const Buffer *text) 
     return t->shown != NULL;
 }
 
-static bool add_pattern(AddedTokens *a, uint32_t token, uint32_t order, const Normalizer *normalizer,
-                        NormalizeScratch *scratch, Error *err) {
+static bool add_pattern(AddedTokens *a, uint32_t token, const Normalizer *normalizer, NormalizeScratch *scratch,
+                        Error *err) {
     AddedToken *t = &a->tokens[token];
-    AddedMatcher *m = t->normalized ? &a->normalized : &a->raw;
+    PrefixMatcher *m = t->normalized ? &a->normalized : &a->raw;
     Buffer text = {0};
     buffer_append(&text, t->content, t->length);
     size_t origin = 0;
     bool ok = !text.failed || error_memory(err, "added tokens");
-    if (ok && t->normalized) ok = normalize(normalizer, scratch, &text, &origin, err);
+    if (ok && t->normalized && !t->normal) ok = normalize(normalizer, scratch, &text, &origin, err);
     ok = ok && (show_token(a, t, &text) || error_memory(err, "added tokens"));
-    if (ok && text.length) {
-        char *copy = mem_string(text.data, text.length);
-        ok = copy || error_memory(err, "added tokens");
-        if (ok) m->patterns[m->n++] = (AddedPattern){copy, (uint32_t)text.length, token, order};
-    }
+    if (ok && text.length)
+        ok = prefix_matcher_add(m, text.data, text.length, token) || error_memory(err, "added tokens");
     buffer_clear(&text);
     return ok;
 }
 
 bool added_prepare(AddedTokens *a, const Normalizer *normalizer, NormalizeScratch *scratch, Error *err) {
-    a->raw.patterns = mem_array(a->n, sizeof *a->raw.patterns);
-    a->normalized.patterns = mem_array(a->n, sizeof *a->normalized.patterns);
     uint32_t *order = order_tokens(a);
     a->by_id = mem_zeroed(a->id_end, sizeof *a->by_id);
-    bool ok = (a->raw.patterns && a->normalized.patterns && order && a->by_id) || error_memory(err, "added tokens");
-    for (uint32_t i = 0; ok && i < a->n; i++) {
-        ok = add_pattern(a, order[i], i, normalizer, scratch, err);
-    }
+    bool ok = (order && a->by_id) || error_memory(err, "added tokens");
+    for (uint32_t i = 0; ok && i < a->n; i++) ok = add_pattern(a, order[i], normalizer, scratch, err);
     for (uint32_t i = 0; ok && i < a->n; i++) a->by_id[a->tokens[i].id] = i + 1;
     mem_free(order);
     if (!ok) return false;
-    matcher_finish(&a->raw);
-    matcher_finish(&a->normalized);
+    prefix_matcher_finish(&a->raw);
+    prefix_matcher_finish(&a->normalized);
     return true;
 }
 
@@ -211,40 +169,12 @@ void added_clear(AddedTokens *a) {
     mem_free(a->tokens);
     mem_free(a->slots);
     mem_free(a->by_id);
-    matcher_clear(&a->raw);
-    matcher_clear(&a->normalized);
+    prefix_matcher_clear(&a->raw);
+    prefix_matcher_clear(&a->normalized);
     *a = (AddedTokens){0};
 }
 
 /* ---- matching ---- */
-
-/* The first pattern in [low, high) whose byte `depth` is at least `byte`; all share the bytes before it. */
-static uint32_t lower_bound(const AddedMatcher *m, uint32_t low, uint32_t high, uint32_t depth, unsigned byte) {
-    while (low < high) {
-        uint32_t middle = (low + high) / 2;
-        const AddedPattern *p = &m->patterns[middle];
-        if (p->length <= depth || (unsigned char)p->text[depth] < byte)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* The longest pattern at the start of text, or NULL. */
-static const AddedPattern *match_at(const AddedMatcher *m, const char *text, size_t n) {
-    unsigned byte = (unsigned char)text[0];
-    uint32_t low = m->first[byte], high = m->first[byte + 1];
-    const AddedPattern *best = NULL;
-    for (uint32_t depth = 1; low < high; depth++) {
-        if (m->patterns[low].length == depth) best = &m->patterns[low++];
-        if (depth == n || low == high) break;
-        byte = (unsigned char)text[depth];
-        low = lower_bound(m, low, high, depth, byte);
-        high = lower_bound(m, low, high, depth, byte + 1);
-    }
-    return best;
-}
 
 static bool is_word(uint32_t code) {
     return unicode_in(&unicode_word, code);
@@ -291,18 +221,17 @@ static size_t skip_space_right(const char *text, size_t n, size_t start) {
     return start;
 }
 
-bool added_split(const AddedTokens *a, const AddedMatcher *m, const char *text, size_t n, size_t base, size_t origin,
+bool added_split(const AddedTokens *a, const PrefixMatcher *m, const char *text, size_t n, size_t base, size_t origin,
                  Pieces *out) {
     size_t done = 0, i = 0;
     while (m->n && i < n) {
-        unsigned byte = (unsigned char)text[i];
-        const AddedPattern *p = m->first[byte] < m->first[byte + 1] ? match_at(m, text + i, n - i) : NULL;
+        const PrefixPattern *p = prefix_matcher_may(m, text[i]) ? prefix_matcher_at(m, text + i, n - i) : NULL;
         if (!p) {
             i++;
             continue;
         }
         size_t start = i, end = i + p->length;
-        const AddedToken *t = &a->tokens[p->token];
+        const AddedToken *t = &a->tokens[p->value];
         i = end;
         if (t->single_word && (word_before(text, start) || word_after(text, n, end))) continue;
         if (t->lstrip) {

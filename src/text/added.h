@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "text/normalize.h"
 #include "text/pieces.h"
+#include "text/prefix_matcher.h"
 #include "text/vocab.h"
 
 typedef struct AddedToken {
@@ -15,29 +16,16 @@ typedef struct AddedToken {
     bool hidden; /* skipped with the special tokens: special, and no other text is shown for it */
     int32_t id;  /* given to added_add: >= 0 is kept, where the text has no id yet */
     bool single_word, lstrip, rstrip, normalized, special;
+    bool normal; /* with `normalized`: its text is what the normalizer gives, and is matched as it stands */
 } AddedToken;
-
-typedef struct AddedPattern {
-    char *text;
-    uint32_t length;
-    uint32_t token; /* index */
-    uint32_t order; /* of two equal patterns the lower one counts */
-} AddedPattern;
-
-/* Patterns sorted by bytes: the longest that stands at a place is found by narrowing a range, byte by byte. */
-typedef struct AddedMatcher {
-    AddedPattern *patterns;
-    uint32_t n;
-    uint32_t first[257]; /* where the patterns with that first byte begin */
-} AddedMatcher;
 
 typedef struct AddedTokens {
     AddedToken *tokens; /* in the order they were added */
     uint32_t n, capacity;
-    uint32_t *slots;              /* hash of content to 1 + index */
-    uint32_t n_slots, id_end;     /* id_end: 1 + the largest id */
-    uint32_t *by_id;              /* 1 + index, from prepare on */
-    AddedMatcher raw, normalized; /* matched before and after the normalizer */
+    uint32_t *slots;               /* hash of content to 1 + index */
+    uint32_t n_slots, id_end;      /* id_end: 1 + the largest id */
+    uint32_t *by_id;               /* 1 + index, from prepare on */
+    PrefixMatcher raw, normalized; /* matched before and after the normalizer */
 } AddedTokens;
 
 /* Adds one; its id is the one its text has in the vocabulary or among the added, else the next free one. */
@@ -54,7 +42,7 @@ const AddedToken *added_find(const AddedTokens *a, const char *text, size_t n);
 const AddedToken *added_by_id(const AddedTokens *a, int32_t id);
 /* Appends the pieces of text[0..n), which lies at `base` in out's text: ids where tokens match, text between them.
  * `origin` as in Piece. */
-bool added_split(const AddedTokens *a, const AddedMatcher *m, const char *text, size_t n, size_t base, size_t origin,
+bool added_split(const AddedTokens *a, const PrefixMatcher *m, const char *text, size_t n, size_t base, size_t origin,
                  Pieces *out);
 
 #endif

@@ -49,10 +49,11 @@ static bool load_step(NormalizerStep *s, const JsonValue *v, Error *err) {
     }
 }
 
-static void step_clear(NormalizerStep *s) {
+void normalizer_step_clear(NormalizerStep *s) {
     pattern_free(s->pattern);
     mem_free(s->content);
     charsmap_clear(&s->charsmap);
+    prefix_matcher_clear(&s->kept);
 }
 
 bool normalizer_add(Normalizer *p, NormalizerStep step) {
@@ -92,7 +93,7 @@ static bool load_component(void *to, const JsonValue *v, Error *err) {
         NormalizerStep step = {.kind = kinds[i].kind, .form = kinds[i].form};
         bool ok = load_step(&step, v, err) || error_prefix(err, "%s", type);
         if (ok && !normalizer_add(p, step)) ok = error_memory(err, "the normalizer");
-        if (!ok) step_clear(&step);
+        if (!ok) normalizer_step_clear(&step);
         return ok;
     }
     return component_unknown("normalizer", type, err);
@@ -107,7 +108,7 @@ bool normalizer_load(Normalizer *p, const JsonValue *v, Error *err) {
 }
 
 void normalizer_clear(Normalizer *p) {
-    for (size_t i = 0; i < p->n; i++) step_clear(&p->steps[i]);
+    for (size_t i = 0; i < p->n; i++) normalizer_step_clear(&p->steps[i]);
     mem_free(p->steps);
     *p = (Normalizer){0};
 }
@@ -283,13 +284,22 @@ static void to_bytes(const Buffer *text, Buffer *out, size_t *origin) {
     bytelevel_append(out, text->data + from, text->length - from);
 }
 
+/* The bytes that one step of SentencePiece's normalizer takes in, and what stands for them. */
+static size_t take(const NormalizerStep *s, const char *text, size_t n, const char **out, size_t *n_out) {
+    const PrefixPattern *kept = prefix_matcher_at(&s->kept, text, n);
+    if (!kept) return charsmap_step(&s->charsmap, text, n, out, n_out);
+    *out = text;
+    *n_out = kept->length;
+    return kept->length;
+}
+
 /* SentencePiece's Normalizer::Normalize, for the piece that may begin the input (then with the dummy prefix and without
  * leading blanks) or follow an added token. */
 static void sentencepiece(const NormalizerStep *s, const Buffer *text, Buffer *out, size_t *origin) {
     const char *blank = s->escape ? "\xE2\x96\x81" : " ", *part;
     size_t i = 0, n_part, step, n_blank = strlen(blank);
     while (s->remove_extra && *origin && i < text->length) {
-        step = charsmap_step(&s->charsmap, text->data + i, text->length - i, &part, &n_part);
+        step = take(s, text->data + i, text->length - i, &part, &n_part);
         if (n_part != 1 || *part != ' ') break;
         i += step;
     }
@@ -297,7 +307,7 @@ static void sentencepiece(const NormalizerStep *s, const Buffer *text, Buffer *o
     if (s->dummy_prefix && *origin) buffer_text(out, blank);
     bool after_blank = s->remove_extra && *origin;
     for (; i < text->length; i += step) {
-        step = charsmap_step(&s->charsmap, text->data + i, text->length - i, &part, &n_part);
+        step = take(s, text->data + i, text->length - i, &part, &n_part);
         for (; after_blank && n_part && *part == ' '; n_part--) part++;
         for (size_t k = 0; k < n_part; k++) {
             if (part[k] == ' ')

@@ -6,6 +6,7 @@
 #include "text/charsmap.h"
 #include "text/normal_form.h"
 #include "text/pattern.h"
+#include "text/prefix_matcher.h"
 
 typedef enum NormalizerKind {
     NORMALIZE_FORM,
@@ -31,6 +32,7 @@ typedef struct NormalizerStep {
     size_t content_length;
     bool dummy_prefix, remove_extra, escape; /* SENTENCEPIECE */
     Charsmap charsmap;
+    PrefixMatcher kept; /* SENTENCEPIECE: texts that the map leaves alone */
 } NormalizerStep;
 
 typedef struct Normalizer {
@@ -47,6 +49,7 @@ typedef struct NormalizeScratch {
 
 bool normalizer_load(Normalizer *p, const JsonValue *v, Error *err); /* v NULL or null: no steps */
 bool normalizer_add(Normalizer *p, NormalizerStep step);             /* takes the step over; false when out of memory */
+void normalizer_step_clear(NormalizerStep *s);
 void normalizer_clear(Normalizer *p);
 bool normalizer_is_byte_level(const Normalizer *p);
 /* Normalizes *text (valid UTF-8) in place. *origin: how many bytes at its start come from the input's first character.

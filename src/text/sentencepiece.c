@@ -1,16 +1,18 @@
 /* Reads a SentencePiece tokenizer.model: a protobuf with pieces (text, score, kind), how it was trained, and how text
- * is normalized. Only what encoding needs is looked at. Control pieces become special added tokens and user-defined
- * ones added tokens, as the converters of the reference do; unlike them the normalizer is SentencePiece's own. */
+ * is normalized. Only what encoding needs is looked at. Control pieces become special added tokens, as the converters
+ * of the reference do; all else is as SentencePiece itself does it: its normalizer passes over the pieces that the user
+ * defined, and they are found in the normalized text. */
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "text/tokenizer_parts.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { PIECE_NORMAL = 1, PIECE_UNKNOWN, PIECE_CONTROL, PIECE_USER_DEFINED, PIECE_UNUSED, PIECE_BYTE };
-enum { MODEL_UNIGRAM = 1, MODEL_BPE = 2 };
+enum { MODEL_UNIGRAM = 1, MODEL_BPE = 2, MODEL_CHARACTERS = 4 };
 
 typedef struct SpmPiece {
     const char *text;
@@ -162,9 +164,8 @@ static bool read_model(SpmModel *m, const char *bytes, size_t n, Error *err) {
     }
     if (broken || m->n == 0) return is_broken(err);
     if (m->n > VOCAB_MAX_ID) return error_set(err, "the vocabulary has %zu tokens", m->n);
-    if (m->type != MODEL_UNIGRAM && m->type != MODEL_BPE) {
-        return error_set(err, "SentencePiece model type %u (words or characters) is not supported", m->type);
-    }
+    if (m->type != MODEL_UNIGRAM && m->type != MODEL_BPE && m->type != MODEL_CHARACTERS)
+        return error_set(err, "SentencePiece model type %u (3: words) is not supported", m->type);
     return !m->suffix || error_set(err, "treat_whitespace_as_suffix is not supported");
 }
 
@@ -192,14 +193,15 @@ static int compare_scored(const void *x, const void *y) {
     return (a->id > b->id) - (a->id < b->id);
 }
 
-/* The higher the score the lower the rank; equal scores are one rank, since SentencePiece then goes by position. */
+/* The higher the score the lower the rank; equal scores are one rank, since SentencePiece then goes by position. A
+ * model of characters is one in which nothing merges. */
 static bool rank_pieces(const SpmModel *m, uint32_t *ranks, Error *err) {
     Scored *scored = mem_array(m->n, sizeof *scored);
     if (!scored) return error_memory(err, "merges");
     size_t n = 0;
     for (uint32_t i = 0; i < m->n; i++) {
         ranks[i] = BPE_NO_RANK;
-        if (m->pieces[i].kind == PIECE_NORMAL) scored[n++] = (Scored){m->pieces[i].score, i};
+        if (m->pieces[i].kind == PIECE_NORMAL && m->type == MODEL_BPE) scored[n++] = (Scored){m->pieces[i].score, i};
     }
     qsort(scored, n, sizeof *scored, compare_scored);
     uint32_t rank = 0;
@@ -232,37 +234,59 @@ static bool build_bpe(const SpmModel *m, Subword *s, Error *err) {
     return true;
 }
 
+/* What the library gives a user-defined piece in place of its score. */
+static float user_defined_score(const SpmPiece *piece) {
+    return piece->length ? (float)(0.1 * (piece->length - 1)) : NAN;
+}
+
 /* Control, unknown, unused and byte pieces never match text. */
 static bool build_unigram(const SpmModel *m, Subword *s, Error *err) {
     double *scores = mem_array(m->n, sizeof *scores);
     if (!scores) return error_memory(err, "the vocabulary");
+    UnigramOptions options = {
+        .unknown = unknown_id(m), .least = FLT_MAX, .byte_fallback = m->byte_fallback, .single = true};
     for (size_t i = 0; i < m->n; i++) {
-        bool matches = m->pieces[i].kind == PIECE_NORMAL || m->pieces[i].kind == PIECE_USER_DEFINED;
-        scores[i] = matches ? m->pieces[i].score : NAN;
+        const SpmPiece *piece = &m->pieces[i];
+        bool normal = piece->kind == PIECE_NORMAL;
+        scores[i] = normal ? piece->score : piece->kind == PIECE_USER_DEFINED ? user_defined_score(piece) : NAN;
+        if (normal && piece->score < options.least) options.least = piece->score;
     }
     s->kind = SUBWORD_UNIGRAM;
-    bool ok = unigram_load_scores(&s->unigram, &s->vocab, scores, unknown_id(m), m->byte_fallback, err);
+    bool ok = unigram_load_scores(&s->unigram, &s->vocab, scores, options, err);
     mem_free(scores);
-    s->unigram.single = true;
     return ok;
+}
+
+static bool keep_user_defined(const SpmModel *m, PrefixMatcher *kept, Error *err) {
+    for (size_t i = 0; i < m->n; i++) {
+        const SpmPiece *p = &m->pieces[i];
+        if (p->kind != PIECE_USER_DEFINED || p->length == 0) continue;
+        if (!prefix_matcher_add(kept, p->text, p->length, 0)) return error_memory(err, "the normalizer");
+    }
+    prefix_matcher_finish(kept);
+    return true;
 }
 
 static bool build_normalizer(const SpmModel *m, Normalizer *normalizer, Error *err) {
     NormalizerStep step = {
         .kind = NORMALIZE_SENTENCEPIECE, .dummy_prefix = m->dummy_prefix, .remove_extra = m->remove_extra};
     step.escape = m->escape;
-    if (!charsmap_load_bytes(&step.charsmap, m->charsmap, m->n_charsmap, err)) return false;
-    if (normalizer_add(normalizer, step)) return true;
-    charsmap_clear(&step.charsmap);
-    return error_memory(err, "the normalizer");
+    bool ok = charsmap_load_bytes(&step.charsmap, m->charsmap, m->n_charsmap, err);
+    ok = ok && keep_user_defined(m, &step.kept, err);
+    if (ok && !normalizer_add(normalizer, step)) ok = error_memory(err, "the normalizer");
+    if (!ok) normalizer_step_clear(&step);
+    return ok;
 }
 
+/* Pieces that the user defined are cut out of the normalized text; but Unigram finds them by their scores. */
 static bool add_tokens(const SpmModel *m, AddedTokens *added, const Vocab *vocab, Error *err) {
     for (size_t i = 0; i < m->n; i++) {
         const SpmPiece *p = &m->pieces[i];
         bool special = p->kind == PIECE_CONTROL || p->kind == PIECE_UNKNOWN;
-        if (!special && p->kind != PIECE_USER_DEFINED) continue;
+        bool cut = p->kind == PIECE_USER_DEFINED && m->type != MODEL_UNIGRAM;
+        if (!special && !cut) continue;
         AddedToken token = {.content = (char *)p->text, .length = p->length, .id = (int32_t)i, .special = special};
+        token.normalized = token.normal = cut;
         if (!added_add(added, vocab, token, err)) return false;
     }
     return true;
@@ -296,7 +320,7 @@ static bool build_postprocessor(const SpmModel *m, Postprocessor *p, const JsonV
 bool tokenizer_from_sentencepiece(Tokenizer *t, const char *bytes, size_t n, const JsonValue *config, Error *err) {
     SpmModel m;
     bool ok = read_model(&m, bytes, n, err) && build_vocab(&m, &t->subword.vocab, err);
-    ok = ok && (m.type == MODEL_BPE ? build_bpe : build_unigram)(&m, &t->subword, err);
+    ok = ok && (m.type == MODEL_UNIGRAM ? build_unigram : build_bpe)(&m, &t->subword, err);
     ok = ok && build_normalizer(&m, &t->normalizer, err) && build_decoder(&m, &t->decoder, err);
     ok = ok && build_postprocessor(&m, &t->postprocessor, config, err);
     ok = ok && add_tokens(&m, &t->added, &t->subword.vocab, err);

@@ -1,5 +1,6 @@
 /* One pass forward over the offsets (each knows the best way to reach it), one back along the best ways. Scores are
- * added in text order as doubles and ties keep the earlier found way, exactly as in the reference. */
+ * added in text order as doubles and ties keep the earlier found way, exactly as in the reference; for models of
+ * SentencePiece in single precision, as there. */
 #include "text/unigram.h"
 #include "base/memory.h"
 #include "text/component.h"
@@ -9,6 +10,7 @@
 #include <string.h>
 
 static const double UNKNOWN_PENALTY = 10.0;
+static const double FAR = 100000.0; /* from here on single precision is too coarse: the counting begins anew */
 
 /* ---- the trie ---- */
 
@@ -94,17 +96,17 @@ static const TrieNode *child_of(const Unigram *u, const TrieNode *node, unsigned
 
 /* ---- loading ---- */
 
-bool unigram_load_scores(Unigram *u, const Vocab *vocab, const double *scores, int32_t unknown, bool byte_fallback,
-                         Error *err) {
-    *u = (Unigram){.vocab = vocab, .unknown = unknown, .byte_fallback = byte_fallback};
-    double least = INFINITY;
+static double rounded(const Unigram *u, double score) {
+    return u->single ? (double)(float)score : score;
+}
+
+bool unigram_load_scores(Unigram *u, const Vocab *vocab, const double *scores, UnigramOptions options, Error *err) {
+    *u = (Unigram){
+        .vocab = vocab, .unknown = options.unknown, .byte_fallback = options.byte_fallback, .single = options.single};
     u->scores = mem_array((size_t)vocab->size, sizeof *u->scores);
     if (!u->scores) return error_memory(err, "the vocabulary");
-    for (int32_t i = 0; i < vocab->size; i++) {
-        u->scores[i] = scores[i];
-        if (scores[i] < least) least = scores[i];
-    }
-    u->unknown_score = least - UNKNOWN_PENALTY;
+    memcpy(u->scores, scores, (size_t)vocab->size * sizeof *u->scores);
+    u->unknown_score = rounded(u, options.least - UNKNOWN_PENALTY);
     if (!build_trie(u, vocab, err)) {
         unigram_clear(u);
         return false;
@@ -117,10 +119,12 @@ bool unigram_load_scores(Unigram *u, const Vocab *vocab, const double *scores, i
     return true;
 }
 
-static bool read_scores(const JsonValue *list, double *scores, Error *err) {
+static bool read_scores(const JsonValue *list, double *scores, double *least, Error *err) {
+    *least = INFINITY;
     for (uint32_t i = 0; i < list->length; i++) {
         if (!json_number(json_item(&list->items[i], 1), &scores[i]))
             return error_set(err, "model.vocab[%u] has no score", i);
+        if (scores[i] < *least) *least = scores[i];
     }
     return true;
 }
@@ -128,13 +132,15 @@ static bool read_scores(const JsonValue *list, double *scores, Error *err) {
 bool unigram_load(Unigram *u, const JsonValue *model, const Vocab *vocab, Error *err) {
     const JsonValue *list = json_get(model, "vocab"), *unknown = json_get_set(model, "unk_id");
     int64_t id = -1;
-    bool fallback = false;
-    if (!component_bool(model, "byte_fallback", &fallback, err)) return false;
+    UnigramOptions options = {0};
+    if (!component_bool(model, "byte_fallback", &options.byte_fallback, err)) return false;
     if (unknown && (!json_int(unknown, &id) || id < 0 || id >= list->length))
         return error_set(err, "model.unk_id is not an id");
+    options.unknown = (int32_t)id;
     double *scores = mem_array(list->length, sizeof *scores);
     bool ok = scores || error_memory(err, "the vocabulary");
-    ok = ok && read_scores(list, scores, err) && unigram_load_scores(u, vocab, scores, (int32_t)id, fallback, err);
+    ok = ok && read_scores(list, scores, &options.least, err);
+    ok = ok && unigram_load_scores(u, vocab, scores, options, err);
     mem_free(scores);
     return ok;
 }
@@ -147,10 +153,6 @@ void unigram_clear(Unigram *u) {
 
 /* ---- encoding ---- */
 
-static double add_scores(const Unigram *u, double a, double b) {
-    return u->single ? (double)(float)(a + b) : a + b;
-}
-
 static void offer(UnigramStep *steps, size_t end, double score, int32_t id, size_t length) {
     UnigramStep *step = &steps[end];
     if (step->length == 0 || score > step->score) *step = (UnigramStep){score, id, (uint32_t)length};
@@ -160,18 +162,29 @@ static size_t character_length(unsigned char lead) {
     return lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
 }
 
+/* Takes the score of steps[0] from it and from all that follow it and have one. */
+static void count_anew(UnigramStep *steps, size_t n) {
+    double offset = steps[0].score;
+    for (size_t i = 0; i < n; i++) {
+        if (steps[i].length) steps[i].score = (double)(float)(steps[i].score - offset);
+    }
+}
+
 static bool go_forward(const Unigram *u, UnigramStep *steps, const char *text, size_t n, Error *err) {
-    for (size_t i = 0; i < n;) {
+    for (size_t i = 0, reached = 0; i < n;) {
         size_t character = character_length((unsigned char)text[i]);
         bool single = false;
+        if (u->single && fabs(steps[i].score) > FAR) count_anew(steps + i, reached + 1 - i);
+        if (reached < i + character) reached = i + character;
         const TrieNode *node = u->nodes;
         for (size_t k = i; k < n && (node = child_of(u, node, (unsigned char)text[k])) != NULL; k++) {
             if (node->id < 0) continue;
-            offer(steps, k + 1, add_scores(u, steps[i].score, u->scores[node->id]), node->id, k + 1 - i);
+            offer(steps, k + 1, rounded(u, steps[i].score + u->scores[node->id]), node->id, k + 1 - i);
             single |= k + 1 - i == character;
+            if (reached < k + 1) reached = k + 1;
         }
         if (!single) {
-            double score = add_scores(u, steps[i].score, u->unknown_score);
+            double score = rounded(u, steps[i].score + u->unknown_score);
             const UnigramStep *step = &steps[i + character];
             bool better = step->length == 0 || score > step->score;
             if (better && u->unknown < 0) return error_set(err, "a character is no token, and the model has no unk_id");

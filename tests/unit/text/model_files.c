@@ -1,6 +1,6 @@
 /* Tokenizers of folders without tokenizer.json: SentencePiece models, tiktoken files, tekken.json. The expected ids are
- * those of the libraries sentencepiece 0.2.3 and tiktoken (tests/differential/compare_models.py made the data); damaged
- * files are errors, whatever the damage. */
+ * those of the libraries sentencepiece 0.2.3, tiktoken 0.14.0 and mistral_common 1.13.1
+ * (tests/differential/compare_models.py made the data); damaged files are errors, whatever the damage. */
 #define _POSIX_C_SOURCE 200809L
 #include "base/json.h"
 #include "base/memory.h"
@@ -65,9 +65,59 @@ static void sentencepiece_unigram_with_rules_and_user_symbols(void **state) {
     encodes_as_its_library("spm-unigram");
 }
 
+/* The normalizer leaves them alone: "A" stays, where other rules make it "a"; runs of the space mark are among them. */
+static void bpe_cuts_user_pieces_out_of_normal_text(void **state) {
+    (void)state;
+    encodes_as_its_library("spm-bpe-user");
+}
+
+static void unigram_prefers_user_pieces(void **state) {
+    (void)state;
+    encodes_as_its_library("spm-unigram-user");
+}
+
+static void sentencepiece_characters(void **state) {
+    (void)state;
+    encodes_as_its_library("spm-characters");
+}
+
+static void ends_with(const Tokenizer *t, const Buffer *text, const int32_t *expected, size_t n) {
+    IdList ids = {0};
+    Error err = {""};
+    if (!tokenizer_encode(t, buffer_string(text), text->length, 0, &ids, &err)) fail_msg("%s", err.text);
+    assert_true(ids.n >= n);
+    assert_memory_equal(ids.ids + ids.n - n, expected, n * sizeof *expected);
+    id_list_clear(&ids);
+}
+
+/* Two texts whose best ways differ by less than rounding: one where the unknown piece's score must be rounded, and one
+ * so long that the library begins to count anew (the end of its ids). */
+static void scores_are_single_precision_and_counted_anew(void **state) {
+    (void)state;
+    static const int32_t rounded[] = {4, 0, 104, 304, 3, 8, 0, 455, 8, 455, 8, 82, 0};
+    static const int32_t anew[] = {0, 40, 0, 40, 0, 40, 16, 26};
+    Buffer text = {0};
+    buffer_text(&text, "\xE4\xB8\xAFlllaab_\xE4\xB8\xAF==_==_d\xE4\xB8\xAF");
+    Tokenizer *t = load("spm-unigram");
+    ends_with(t, &text, rounded, sizeof rounded / sizeof *rounded);
+    tokenizer_free(t);
+    buffer_reset(&text);
+    for (int i = 0; i < 5000; i++)
+        buffer_text(&text, "\xE4\xB8\xAF"
+                           "a");
+    for (int i = 0; i < 20; i++) buffer_text(&text, "\xE2\x96\x81");
+    t = load("spm-unigram-user");
+    ends_with(t, &text, anew, sizeof anew / sizeof *anew);
+    tokenizer_free(t);
+    buffer_clear(&text);
+}
+
+/* Patterns of programs that ship such files: Llama 3's, Qwen 1's, Kimi's. */
 static void tiktoken_lines(void **state) {
     (void)state;
     encodes_as_its_library("tiktoken");
+    encodes_as_its_library("qwen-tiktoken");
+    encodes_as_its_library("kimi-tiktoken");
 }
 
 static void tekken(void **state) {
@@ -100,6 +150,11 @@ static void specials_and_decoding(void **state) {
     tokenizer_free(t);
     t = load("tiktoken");
     round_trip(t, "x \xF0\x9F\x8C\xB1\n", ENCODE_SPECIAL, "x \xF0\x9F\x8C\xB1\n");
+    tokenizer_free(t);
+    t = load("qwen-tiktoken"); /* its special tokens are in no file: they follow the vocabulary */
+    assert_int_equal(tokenizer_find(t, "<|endoftext|>"), 600);
+    assert_int_equal(tokenizer_find(t, "<|im_end|>"), 602);
+    assert_int_equal(tokenizer_find(t, "<|extra_204|>"), 807);
     tokenizer_free(t);
 }
 
@@ -201,7 +256,7 @@ static void errors_name_the_file_and_the_fault(void **state) {
 
 static void running_out_of_memory_is_an_error(void **state) {
     (void)state;
-    static const char *const names[] = {"spm-bpe", "spm-unigram", "tiktoken", "tekken"};
+    static const char *const names[] = {"spm-bpe-user", "spm-unigram-user", "tiktoken", "tekken"};
     for (int k = 0; k < 4; k++) {
         char path[256];
         snprintf(path, sizeof path, FOLDER "%s", names[k]);
@@ -220,6 +275,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sentencepiece_bpe),
         cmocka_unit_test(sentencepiece_unigram_with_rules_and_user_symbols),
+        cmocka_unit_test(bpe_cuts_user_pieces_out_of_normal_text),
+        cmocka_unit_test(unigram_prefers_user_pieces),
+        cmocka_unit_test(sentencepiece_characters),
+        cmocka_unit_test(scores_are_single_precision_and_counted_anew),
         cmocka_unit_test(tiktoken_lines),
         cmocka_unit_test(tekken),
         cmocka_unit_test(specials_and_decoding),
