@@ -1,7 +1,7 @@
 /* Every kind of component of tokenizer.json: 90 small tokenizers, their ids and texts as Python tokenizers 0.23.3 gives
  * them (tests/data/tokenizers/components.json; tests/differential/compare_tokenizers.py made it and goes on from
  * there). */
-#include "base/json.h"
+#include "support/shared_json.h"
 #include "text/tokenizer.h"
 
 #include <stdarg.h>
@@ -15,17 +15,7 @@
 static JsonDoc *document;
 
 static int load_document(void **state) {
-    (void)state;
-    Error err;
-    document = json_parse_file("tests/data/tokenizers/components.json", 0, &err);
-    if (!document) fprintf(stderr, "%s\n", err.text);
-    return document ? 0 : -1;
-}
-
-static int free_document(void **state) {
-    (void)state;
-    json_free(document);
-    return 0;
+    return shared_json_read(state, "tests/data/tokenizers/components.json", &document);
 }
 
 static void same_ids(const IdList *ids, const JsonValue *expected, const char *where) {
@@ -102,5 +92,5 @@ static void every_component_gives_the_reference_s_ids_and_text(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_component_gives_the_reference_s_ids_and_text)};
-    return cmocka_run_group_tests(tests, load_document, free_document);
+    return cmocka_run_group_tests(tests, load_document, shared_json_free);
 }

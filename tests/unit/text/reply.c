@@ -1,6 +1,7 @@
 /* Answers taken apart: every form, every cut of the stream, and what is held back. The answers are those that the chat
  * templates of the models render (tests/differential/tool_calls.py compares all of them). */
 #include "support/reply_log.h"
+#include "support/shared_json.h"
 #include "base/memory.h"
 
 #include <stdarg.h>
@@ -620,16 +621,7 @@ static void decoding_keeps_the_tokens_of_marks(void **state) {
 }
 
 static int make_tools(void **state) {
-    (void)state;
-    Error err;
-    tools = json_parse(tools_text, strlen(tools_text), 0, &err);
-    return tools ? 0 : -1;
-}
-
-static int free_tools(void **state) {
-    (void)state;
-    json_free(tools);
-    return 0;
+    return shared_json_parse(state, tools_text, &tools);
 }
 
 int main(void) {
@@ -649,5 +641,5 @@ int main(void) {
         cmocka_unit_test(running_out_of_memory_is_an_error),
         cmocka_unit_test(decoding_keeps_the_tokens_of_marks),
     };
-    return cmocka_run_group_tests(tests, make_tools, free_tools);
+    return cmocka_run_group_tests(tests, make_tools, shared_json_free);
 }

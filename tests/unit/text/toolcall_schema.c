@@ -1,5 +1,6 @@
 /* Plain text typed by a tool's schema. */
 #include "text/toolcall_schema.h"
+#include "support/shared_json.h"
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -123,16 +124,7 @@ static void tools_are_known_by_name(void **state) {
 }
 
 static int make_tools(void **state) {
-    (void)state;
-    Error err;
-    tools = json_parse(tools_text, strlen(tools_text), 0, &err);
-    return tools ? 0 : -1;
-}
-
-static int free_tools(void **state) {
-    (void)state;
-    json_free(tools);
-    return 0;
+    return shared_json_parse(state, tools_text, &tools);
 }
 
 int main(void) {
@@ -144,5 +136,5 @@ int main(void) {
         cmocka_unit_test(references_and_nesting_are_followed),
         cmocka_unit_test(tools_are_known_by_name),
     };
-    return cmocka_run_group_tests(tests, make_tools, free_tools);
+    return cmocka_run_group_tests(tests, make_tools, shared_json_free);
 }
