@@ -223,11 +223,20 @@ bool bind_add_linear(Binder *b, const LinearPlan *plan) {
     return true;
 }
 
-bool bind_linear(Binder *b, const LinearSpec *spec, int layer, int64_t rows, int64_t cols, const Linear **out) {
+static bool plan_module(Binder *b, const LinearSpec *spec, int layer, int number, int64_t rows, int64_t cols,
+                        const Linear **out) {
     LinearPlan plan = {.out = out};
     if (!spec->name) return true;
-    return bind_plan_weight(b, spec, layer, -1, rows, cols, &plan) && bind_plan_bias(b, spec, layer, -1, &plan) &&
-           bind_add_linear(b, &plan);
+    return bind_plan_weight(b, spec, layer, number, rows, cols, &plan) &&
+           bind_plan_bias(b, spec, layer, number, &plan) && bind_add_linear(b, &plan);
+}
+
+bool bind_linear(Binder *b, const LinearSpec *spec, int layer, int64_t rows, int64_t cols, const Linear **out) {
+    return plan_module(b, spec, layer, -1, rows, cols, out);
+}
+
+bool bind_numbered(Binder *b, const LinearSpec *spec, int number, int64_t rows, int64_t cols, const Linear **out) {
+    return plan_module(b, spec, -1, number, rows, cols, out);
 }
 
 /* ---- experts ---- */

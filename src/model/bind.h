@@ -120,6 +120,7 @@ typedef struct Weights {
     const float *logit_gain;
     const Linear *per_layer_embedding, *per_layer_projection;
     const Linear **altup_embed, **altup_unembed; /* [streams - 1] */
+    const Linear **ngram_tables, **ngram_projections;
     Norm per_layer_norm;
     float embedding_scale; /* as it is to be used */
     Linear **linears;      /* all that are owned, in the order of binding */
@@ -139,6 +140,8 @@ typedef struct Binder Binder;
  * one. *out is set when memory is taken. Nothing to do for a spec without a name. Errors name the tensor, the expected
  * and the found shape. */
 bool bind_linear(Binder *b, const LinearSpec *spec, int layer, int64_t rows, int64_t cols, const Linear **out);
+/* The same for one of several modules outside the layers, whose numbers stand for '#'. */
+bool bind_numbered(Binder *b, const LinearSpec *spec, int number, int64_t rows, int64_t cols, const Linear **out);
 /* Asks for `n` experts of [rows, cols] each, in whichever of the forms the checkpoint has: a form with '#' in its name
  * has a tensor per expert, one without has them stacked [n, rows, cols]. forms: ended by one without a name. *out: [n].
  */

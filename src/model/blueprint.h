@@ -317,6 +317,15 @@ typedef struct PerLayerSpec {
     NormSpec out_norm;
 } PerLayerSpec;
 
+/* Embeddings of n-grams (LongCat-Flash's n-gram form): for every length from 2 to `longest` a few tables, each read at
+ * the n-gram that ends at the position, taken as a number in base vocab, modulo the table's rows. What they give is
+ * projected and added to the token's own embedding, and the mean of all these is what the layers read. */
+typedef struct NgramSpec {
+    int longest, tables;          /* tokens of the longest one, 0: there are none; tables per length */
+    int rows, dim;                /* of the first table; the i-th has 2 i more rows */
+    LinearSpec table, projection; /* names with '#': [rows + 2 #, dim], [hidden, dim] */
+} NgramSpec;
+
 /* AltUp (Baykal et al., arXiv:2301.13310): several hidden streams, of which each layer computes one and corrects the
  * others. */
 typedef struct AltUpSpec {
@@ -384,6 +393,7 @@ typedef struct Blueprint {
     int position_offset;         /* row of position 0 */
     NormSpec embedding_norm, final_norm;
     PerLayerSpec per_layer;
+    NgramSpec ngram;
     AltUpSpec altup;
     float head_scale;       /* of the final norm's output; 0: 1 */
     float logit_scale;      /* of the logits; 0: 1 */

@@ -55,6 +55,7 @@ static bool embed(Step *s) {
     EmbedJob job = {s, step_floats(s, pool_threads(s->pool), b->hidden)};
     if (!job.scratch) return false;
     pool_run(s->pool, embed_task, &job, (s->n + EMBED_ROWS - 1) / EMBED_ROWS);
+    if (b->ngram.longest && !ngram_add(s)) return false;
     step_norm(s, &b->embedding_norm, &s->weights->embedding_norm, s->hidden, s->hidden, s->n, b->hidden);
     step_tap(s, -1, "embedding", s->hidden, b->hidden);
     return keep_embedding(s);

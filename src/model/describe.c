@@ -128,6 +128,10 @@ void describe_model(const DescribeInput *in, Buffer *out) {
     buffer_printf(out, "blueprint: %d layers, hidden %d, vocabulary %d, context %d, %s norm eps %g\n", b->n_layers,
                   b->hidden, b->vocab, b->max_context, b->final_norm.kind == NORM_LAYER ? "layer" : "rms",
                   (double)b->final_norm.eps);
+    if (b->ngram.longest)
+        buffer_printf(out,
+                      "  embedding: of the token and of n-grams up to %d, %d tables of %d rows and more for each\n",
+                      b->ngram.longest, b->ngram.tables, b->ngram.rows);
     describe_layers(b, out);
     describe_ropes(b, out);
     if (b->context_note) buffer_printf(out, "  context: no more, because %s\n", b->context_note);

@@ -51,6 +51,7 @@ static bool make_state_shape(Model *m, Error *err) {
         const LayerSpec *spec = &m->blueprint.layers[i];
         if (spec->mixer && spec->mixer->state) spec->mixer->state(spec, m->numeric.kv, &m->layer_shapes[i]);
         if (spec->mixer && spec->mixer->second_state) spec->mixer->second_state(spec, &m->layer_shapes[n + i]);
+        if (i == 0) ngram_state(&m->blueprint.ngram, &m->layer_shapes[n]);
         second = second || m->layer_shapes[n + i].kv.heads > 0;
     }
     m->state_shape = (StateShape){second ? 2 * n : n, m->layer_shapes};
@@ -78,9 +79,10 @@ static size_t count_idle_bytes(const Blueprint *b, const Weights *w, int layer) 
     return bytes;
 }
 
-/* All other linears are read by a step; the embedding only when it is the head as well. */
+/* All other linears are read by a step; the embedding only when it is the head as well, of the n-grams' a row each. */
 static size_t count_step_bytes(const Blueprint *b, const Weights *w) {
     size_t bytes = w->bytes_again;
+    for (int i = 0; i < ngram_count(&b->ngram); i++) bytes -= linear_bytes(w->ngram_tables[i]);
     for (int i = 0; i < w->n_linears; i++)
         if (w->linears[i] != w->embedding || w->embedding == w->head) bytes += linear_bytes(w->linears[i]);
     for (int i = 0; i < b->n_layers; i++) bytes -= count_idle_bytes(b, w, i);

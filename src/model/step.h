@@ -78,6 +78,15 @@ void step_tap(const Step *s, int layer, const char *operation, const float *valu
 bool per_layer_prepare(Step *s);
 bool per_layer_apply(Step *s, int layer, const float *x, float *out);
 
+/* Embeddings of n-grams (ngram.c): how many tables there are in all, and the rows of one. */
+int ngram_count(const NgramSpec *spec);
+int64_t ngram_rows(const NgramSpec *spec, int table);
+/* What the states keep for them, as the second kind of keys of layer 0: the tokens. */
+void ngram_state(const NgramSpec *spec, LayerShape *out);
+/* Writes the rows' tokens to their states, and makes their embedded rows the mean of theirs and the n-grams'. Rows that
+ * were given as embeddings stay as they are, and stand for token 0 in later n-grams. False: out of memory. */
+bool ngram_add(Step *s);
+
 /* Several hidden streams (altup.c): made from the embedded rows; predicted before a layer, whose stream then is
  * s->hidden; corrected after it; and joined into s->hidden at the end. `scratch` [n][hidden]. False: out of memory. */
 bool altup_begin(Step *s);

@@ -126,6 +126,20 @@ static bool plan_layer_input(Binder *b, int i, LayerWeights *w) {
            bind_norm(b, &p->out_norm, i, hidden, &w->per_layer_norm);
 }
 
+static bool plan_ngrams(Binder *b, Weights *w) {
+    const NgramSpec *g = &b->blueprint->ngram;
+    int n = ngram_count(g);
+    if (n == 0) return true;
+    w->ngram_tables = arena_array(&w->arena, (size_t)n, sizeof *w->ngram_tables);
+    w->ngram_projections = arena_array(&w->arena, (size_t)n, sizeof *w->ngram_projections);
+    if (!w->ngram_tables || !w->ngram_projections) return error_memory(b->err, "the n-grams");
+    for (int i = 0; i < n; i++)
+        if (!bind_numbered(b, &g->table, i, ngram_rows(g, i), g->dim, &w->ngram_tables[i]) ||
+            !bind_numbered(b, &g->projection, i, b->blueprint->hidden, g->dim, &w->ngram_projections[i]))
+            return false;
+    return true;
+}
+
 static bool plan_altup(Binder *b, Weights *w) {
     const AltUpSpec *a = &b->blueprint->altup;
     int64_t hidden = b->blueprint->hidden;
@@ -172,7 +186,8 @@ static bool plan_all(Binder *b, Weights *w) {
         !bind_linear(b, &p->positions, -1, p->n_positions, p->hidden, &w->positions) ||
         !bind_norm(b, &p->embedding_norm, -1, p->hidden, &w->embedding_norm) ||
         !bind_norm(b, &p->final_norm, -1, p->hidden, &w->final_norm) ||
-        !bind_vector(b, p->logit_gain, -1, 1, 0, &w->logit_gain) || !plan_per_layer(b, w) || !plan_altup(b, w))
+        !bind_vector(b, p->logit_gain, -1, 1, 0, &w->logit_gain) || !plan_per_layer(b, w) || !plan_ngrams(b, w) ||
+        !plan_altup(b, w))
         return false;
     for (int i = 0; i < p->n_layers; i++)
         if (!plan_layer(b, i, &w->layers[i])) return false;

@@ -2,14 +2,16 @@
  * which are two layers here; the experts read what the first mlp reads and are added after the second. Some experts
  * give back what they are given. norm_topk_prob, router_bias and mla_scale_* are mlx-lm's; transformers has their
  * defaults. The references differ in the eps of the latents' norms by enough to be seen (2e-4): a checkpoint in MLX's
- * layout has mlx-lm's 1e-5, others have transformers' 1e-6. */
+ * layout has mlx-lm's 1e-5, others have transformers' 1e-6.
+ *
+ * The n-gram form (mlx-lm alone) adds embeddings of the last few tokens to each token's own. */
 #include "model/mechanism.h"
 #include "model/standard.h"
 
 #include <math.h>
 #include <string.h>
 
-static const char *const model_types[] = {"longcat_flash", NULL};
+static const char *const model_types[] = {"longcat_flash", "longcat_flash_ngram", NULL};
 
 static const char *const irrelevant_keys[] = {"num_hidden_layers", /* num_layers counts */
                                               "intermediate_size", /* ffn_hidden_size again */
@@ -55,8 +57,12 @@ static void name_half(LayerSpec *layer, const HalfNames *n) {
     layer->ffn_norm.weight = n->ffn_norm;
 }
 
+static bool has_ngrams(const Config *c) {
+    return strcmp(config_string_or(c, "model_type", ""), "longcat_flash_ngram") == 0;
+}
+
 static MlaSpec read_mla(const Config *c, int hidden) {
-    bool mlx = config_has_tensor(c, "model.layers.*.self_attn.0.embed_q.weight", 0);
+    bool mlx = has_ngrams(c) || config_has_tensor(c, "model.layers.*.self_attn.0.embed_q.weight", 0);
     MlaDefaults defaults = {1536, 512, 128, 64, 128, mlx ? 1e-5f : 1e-6f};
     const char *method = config_string_or(c, "attention_method", "MLA");
     MlaSpec m = standard_mla(c, &defaults);
@@ -85,9 +91,31 @@ static ExpertsSpec read_experts(const Config *c, Activation act) {
     return e;
 }
 
+static void read_ngrams(const Config *c, Blueprint *b) {
+    enum { MAX_TABLES = 64, EXACT_IDS = 1 << 24 };
+    NgramSpec *g = &b->ngram;
+    int64_t rows = (int64_t)config_size_or(c, "ngram_vocab_size_ratio", 78) * b->vocab + 1;
+    g->longest = config_size_or(c, "emb_neighbor_num", 4);
+    g->tables = config_size_or(c, "emb_split_num", 4);
+    g->table.name = "model.ngram_embeddings.embedders.#";
+    g->projection.name = "model.ngram_embeddings.post_projs.#";
+    b->embedding.name = "model.ngram_embeddings.word_embeddings|model.embed_tokens";
+    int64_t n = (int64_t)(g->longest - 1) * g->tables;
+    if (n < 1 || n > MAX_TABLES || n > b->hidden)
+        config_fail(c, "\"emb_neighbor_num\" %d and \"emb_split_num\" %d make no embedding of %d", g->longest,
+                    g->tables, b->hidden);
+    else if (rows > CONFIG_MAX_SIZE || b->vocab > EXACT_IDS)
+        config_fail(c, "\"ngram_vocab_size_ratio\" is too much for a vocabulary of %d", b->vocab);
+    else {
+        g->rows = (int)rows;
+        g->dim = b->hidden / (int)n;
+    }
+}
+
 static bool longcat_blueprint(const Config *c, Blueprint *b) {
     static const StandardDefaults d = {.norm_eps = 1e-5, .theta = 10000000, .max_position = 131072, .tie = TIE_NO};
     standard_model(c, &d, b);
+    if (has_ngrams(c)) read_ngrams(c, b);
     MlaSpec mla = read_mla(c, b->hidden);
     MlpSpec mlp = standard_mlp(c, &d, config_size_or(c, "ffn_hidden_size", 12288));
     ExpertsSpec experts = read_experts(c, mlp.activation);

@@ -258,6 +258,10 @@ static void what_no_reference_has_is_refused(void **state) {
          ", \"attention_chunk_size\": 8, \"layer_types\": [\"sliding_attention\", \"full_attention\","
          " \"full_attention\"]",
          "neither full nor chunked"},
+        {"longcat_flash_ngram", ", \"num_layers\": 2, \"emb_neighbor_num\": 1", "make no embedding of 48"},
+        {"longcat_flash_ngram", ", \"num_layers\": 2, \"emb_neighbor_num\": 14, \"emb_split_num\": 4",
+         "make no embedding"},
+        {"longcat_flash_ngram", ", \"num_layers\": 2, \"ngram_vocab_size_ratio\": 99999999", "ngram_vocab_size_ratio"},
         {"olmoe", ", \"strange\": 1", "\"strange\" is not known"},
     };
     (void)state;
