@@ -120,6 +120,7 @@ typedef struct KernelTable {
     void (*scores)(const ScoreJob *job);
     void (*values)(const ValueJob *job);
     void (*outer_step)(const OuterStep *step);
+    void (*wkv_step)(const WkvStep *step);
     void (*conv_step)(const ConvStep *step); /* without moving the window */
     void (*scan_step)(const ScanStep *step);
     void (*lru_step)(const LruStep *step);

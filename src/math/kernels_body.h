@@ -464,4 +464,4 @@ static void value_rows(const ValueJob *job) {
     .layer_norm = layer_norm_row, .add = add_row, .elements = elements_row, .maximum = maximum_row,               \
     .all_finite = all_finite_row, .exp_sum = exp_sum_row, .exp_block = exp_block_row, .kv_encode = kv_encode_row, \
     .scores = score_tiles, .values = value_rows, .outer_step = outer_step, .conv_step = conv_step,                \
-    .scan_step = scan_step, .lru_step = lru_step
+    .scan_step = scan_step, .lru_step = lru_step, .wkv_step = wkv_step

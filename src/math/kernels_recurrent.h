@@ -133,3 +133,35 @@ static void lru_step(const LruStep *s) {
     for (; at + 16 <= end; at += 16) lru_channels(s, at, 16);
     if (at < end) lru_channels(s, at, end - at);
 }
+
+/* Columns [at, at + n) of one vector each, n at most 16; m vectors side by side when n is 16. */
+static inline __attribute__((always_inline)) void wkv_columns(const WkvStep *s, int at, int n, const int m) {
+    lf u[OUTER_LANES], out[OUTER_LANES], v[OUTER_LANES];
+    size_t stride = (size_t)s->v_dim;
+    for (int j = 0; j < m; j++) {
+        out[j] = u[j] = lf_set(0.0f);
+        v[j] = some_load(s->v + at + 16 * j, n);
+    }
+    for (int i = 0; i < s->k_dim; i++) {
+        lf a = lf_set(s->a[i]);
+        for (int j = 0; j < m; j++) u[j] = lf_fma(some_load(s->state + (size_t)i * stride + at + 16 * j, n), a, u[j]);
+    }
+    for (int i = 0; i < s->k_dim; i++) {
+        float *row = s->state + (size_t)i * stride + at;
+        lf decay = lf_set(s->decay[i]), k = lf_set(s->k[i]), b = lf_set(s->b[i]), q = lf_set(s->q[i]);
+        for (int j = 0; j < m; j++) {
+            lf state = lf_fma(k, v[j], lf_mul(some_load(row + 16 * j, n), decay));
+            state = lf_fma(b, u[j], state);
+            some_store(row + 16 * j, state, n);
+            out[j] = lf_fma(state, q, out[j]);
+        }
+    }
+    for (int j = 0; j < m; j++) some_store(s->out + at + 16 * j, out[j], n);
+}
+
+static void wkv_step(const WkvStep *s) {
+    int at = 0;
+    for (; at + 16 * OUTER_LANES <= s->v_dim; at += 16 * OUTER_LANES) wkv_columns(s, at, 16, OUTER_LANES);
+    for (; at + 16 <= s->v_dim; at += 16) wkv_columns(s, at, 16, 1);
+    if (at < s->v_dim) wkv_columns(s, at, s->v_dim - at, 1);
+}

@@ -8,6 +8,10 @@ void recurrent_outer_step(const OuterStep *step) {
     kernels()->outer_step(step);
 }
 
+void recurrent_wkv_step(const WkvStep *step) {
+    kernels()->wkv_step(step);
+}
+
 void recurrent_scan_step(const ScanStep *step) {
     kernels()->scan_step(step);
 }

@@ -24,6 +24,21 @@ typedef struct OuterStep {
 } OuterStep;
 void recurrent_outer_step(const OuterStep *step);
 
+/* RWKV 7 (arXiv:2503.14456): a matrix state of one head, S [k_dim][v_dim], that passes on by a diagonal and an outer
+ * product.
+ *
+ *     u = sum over i of S[i] a[i];   S[i] = S[i] * decay[i] + k[i] * v + b[i] * u;   out = sum over i of S[i] q[i]
+ *
+ * sums by fma in ascending i from +0; the new state by fma of k onto the faded one, then by fma of b. */
+typedef struct WkvStep {
+    float *state;
+    int k_dim, v_dim;
+    const float *decay, *a, *b, *k, *q; /* [k_dim] */
+    const float *v;                     /* [v_dim] */
+    float *out;                         /* [v_dim]; may be v */
+} WkvStep;
+void recurrent_wkv_step(const WkvStep *step);
+
 /* A causal convolution over time, channel by channel: y = bias + sum over j of weights[j] * x[t - kernel + 1 + j], by
  * fma in ascending j from +0, then the bias; the window then moves on by one. */
 typedef struct ConvStep {

@@ -73,6 +73,23 @@ typedef struct RglruWeights {
     const float *x_gate_bias, *a_gate_bias, *rate;
 } RglruWeights;
 
+typedef struct LatentWeights {
+    const Linear *down, *up; /* NULL: none */
+} LatentWeights;
+
+typedef struct Rwkv7Weights {
+    const Linear *r, *k, *v, *o;
+    LatentWeights decay, correct, first, gate;
+    const float *mix_r, *mix_k, *mix_v, *mix_decay, *mix_correct, *mix_gate;
+    const float *k_unit, *k_correct, *bonus;
+    Norm norm;
+} Rwkv7Weights;
+
+typedef struct ChannelMixWeights {
+    const Linear *key, *value;
+    const float *mix;
+} ChannelMixWeights;
+
 typedef struct MlpWeights {
     const Linear *gate, *up, *down;
     Norm inner;
@@ -99,6 +116,8 @@ typedef struct LayerWeights {
     Mamba1Weights mamba1;
     LightningWeights lightning;
     RglruWeights rglru;
+    Rwkv7Weights rwkv7;
+    ChannelMixWeights channel_mix;
     MlpWeights mlp;
     ExpertsWeights experts;
     const Linear *per_layer_gate, *per_layer_out;

@@ -262,6 +262,34 @@ typedef struct RglruSpec {
     const char *x_gate_bias, *a_gate_bias, *rate; /* tensors [width]; rate: -8 softplus of it */
 } RglruSpec;
 
+/* A projection through a latent: up(act(down(x))). */
+typedef struct LatentSpec {
+    int rank;
+    LinearSpec down, up;
+    Activation act;
+} LatentSpec;
+
+/* RWKV 7's time mixing (arXiv:2503.14456): a matrix state per head, which fades channel by channel, and whose values
+ * for a key are corrected as far as the token says. Every projection reads its own mix of a row and the one before it.
+ */
+typedef struct Rwkv7Spec {
+    int heads, head_dim;                    /* heads * head_dim: hidden */
+    LinearSpec r, k, v, o;                  /* [hidden, hidden] */
+    LatentSpec decay, correct, first, gate; /* hidden to hidden */
+    const char *mix_r, *mix_k, *mix_v;      /* tensors [hidden]: how much of the row before */
+    const char *mix_decay, *mix_correct, *mix_gate;
+    const char *k_unit, *k_correct, *bonus; /* tensors [hidden]; bonus: how much of the values passes the state by */
+    NormSpec norm;                          /* of what each head gives, with its own weights */
+    bool lends;                             /* its values are what the layers after it mix with their own, by `first` */
+} Rwkv7Spec;
+
+/* RWKV's channel mixing: value(relu(key(mix))^2), where mix is of a row and the one before it. */
+typedef struct ChannelMixSpec {
+    int hidden, width;
+    LinearSpec key, value; /* [width, hidden], [hidden, width] */
+    const char *mix;       /* tensor [hidden] */
+} ChannelMixSpec;
+
 /* down(act(gate(x)) * up(x)), or down(act(up(x))) without a gate. */
 typedef struct MlpSpec {
     int width;
@@ -351,24 +379,26 @@ typedef struct LayerSpec {
                     */
     float residual_scale; /* of each half's result; 0: 1 */
     LaurelSpec laurel;
-    const Mechanism *mixer;   /* NULL: none */
-    AttentionSpec attention;  /* of mixer_attention */
-    MlaSpec mla;              /* of mixer_mla */
-    DeltaSpec delta;          /* of mixer_delta */
-    ShortConvSpec short_conv; /* of mixer_short_conv */
-    SsmSpec ssm;              /* of mixer_mamba2 */
-    BesideSpec beside;        /* of mixer_ssm_beside_attention, which has ssm and attention too */
-    Mamba1Spec mamba1;        /* of mixer_mamba1 */
-    LightningSpec lightning;  /* of mixer_lightning */
-    RglruSpec rglru;          /* of mixer_rglru */
-    LinearSpec mixer_matrix;  /* of mixer_matrix: [hidden, hidden] */
-    const Mechanism *ffn;     /* NULL: none */
-    MlpSpec mlp;              /* of ffn_mlp */
-    ExpertsSpec experts;      /* of ffn_experts */
-    LinearSpec ffn_matrix;    /* of ffn_matrix: [hidden, hidden] */
-    const char *scalar;       /* tensor [1] that multiplies the layer's output */
-    const char *skip;         /* tensor [1] times the normed embedding, added to the output */
-    NormSpec output_norm;     /* of the output, after all else */
+    const Mechanism *mixer;     /* NULL: none */
+    AttentionSpec attention;    /* of mixer_attention */
+    MlaSpec mla;                /* of mixer_mla */
+    DeltaSpec delta;            /* of mixer_delta */
+    ShortConvSpec short_conv;   /* of mixer_short_conv */
+    SsmSpec ssm;                /* of mixer_mamba2 */
+    BesideSpec beside;          /* of mixer_ssm_beside_attention, which has ssm and attention too */
+    Mamba1Spec mamba1;          /* of mixer_mamba1 */
+    LightningSpec lightning;    /* of mixer_lightning */
+    RglruSpec rglru;            /* of mixer_rglru */
+    Rwkv7Spec rwkv7;            /* of mixer_rwkv7 */
+    ChannelMixSpec channel_mix; /* of mixer_channel_mix */
+    LinearSpec mixer_matrix;    /* of mixer_matrix: [hidden, hidden] */
+    const Mechanism *ffn;       /* NULL: none */
+    MlpSpec mlp;                /* of ffn_mlp */
+    ExpertsSpec experts;        /* of ffn_experts */
+    LinearSpec ffn_matrix;      /* of ffn_matrix: [hidden, hidden] */
+    const char *scalar;         /* tensor [1] that multiplies the layer's output */
+    const char *skip;           /* tensor [1] times the normed embedding, added to the output */
+    NormSpec output_norm;       /* of the output, after all else */
 } LayerSpec;
 
 /* What config.json says about an output head that shares the embedding's weights. */

@@ -310,16 +310,16 @@ static bool make_angles(Step *s) {
 static bool make_lent(Step *s) {
     int k = 0, v = 0;
     for (int i = 0; i < s->blueprint->n_layers; i++) {
-        const AttentionSpec *a = &s->blueprint->layers[i].attention;
-        if (!a->lends) continue;
+        const LayerSpec *l = &s->blueprint->layers[i];
+        const AttentionSpec *a = &l->attention;
         int width = a->n_kv_heads * a->head_dim, values = a->n_kv_heads * (a->v_dim ? a->v_dim : a->head_dim);
+        if (l->rwkv7.lends && s->blueprint->hidden > v) v = s->blueprint->hidden;
+        if (!a->lends) continue;
         k = width > k ? width : k;
         v = values > v ? values : v;
     }
-    if (k == 0) return true;
-    s->lent_k = step_floats(s, s->n, k);
-    s->lent_v = step_floats(s, s->n, v);
-    return s->lent_k && s->lent_v;
+    if (k && !(s->lent_k = step_floats(s, s->n, k))) return false;
+    return v == 0 || (s->lent_v = step_floats(s, s->n, v)) != NULL;
 }
 
 /* Room for what indexers choose, where some do: a later layer may read an earlier one's. */

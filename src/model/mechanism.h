@@ -32,7 +32,8 @@ struct Mechanism {
 };
 
 extern const Mechanism mixer_attention, mixer_mla, mixer_delta, mixer_short_conv, mixer_mamba1, mixer_mamba2,
-    mixer_lightning, mixer_matrix, mixer_conv_gate, mixer_ssm_beside_attention, mixer_rglru;
+    mixer_lightning, mixer_matrix, mixer_conv_gate, mixer_ssm_beside_attention, mixer_rglru, mixer_rwkv7,
+    mixer_channel_mix;
 extern const Mechanism ffn_mlp, ffn_experts, ffn_mlp_beside_experts, ffn_shortcut_begin, ffn_shortcut_end, ffn_matrix;
 
 #endif

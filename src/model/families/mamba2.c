@@ -31,8 +31,7 @@ static bool mamba2_blueprint(const Config *c, Blueprint *b) {
     b->final_norm.weight = "model.norm_f.weight";
     if (!config_bool_or(c, "rms_norm", true)) config_fail(c, "\"rms_norm\" is false, which no reference runs");
     standard_activation(c, "hidden_act", "silu");
-    standard_ssm(&m, config_bool_or(c, "use_bias", false), config_bool_or(c, "use_conv_bias", true),
-                 b->final_norm.eps);
+    standard_ssm(&m, config_bool_or(c, "use_bias", false), config_bool_or(c, "use_conv_bias", true), b->final_norm.eps);
     standard_ssm_limits(c, &m);
     int n_layers = standard_layer_count(c);
     if (!config_ok(c) || !blueprint_allocate(c, b, n_layers, 0)) return false;

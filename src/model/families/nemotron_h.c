@@ -59,8 +59,7 @@ static SsmSpec read_ssm(const Config *c, float eps) {
                  .kernel = config_size_or(c, "conv_kernel", 4)};
     bool bias = config_bool_or(c, "use_bias", false);
     standard_activation(c, "mamba_hidden_act", "silu");
-    standard_ssm(&m, config_bool_or(c, "mamba_proj_bias", bias), config_bool_or(c, "use_conv_bias", true),
-                 eps);
+    standard_ssm(&m, config_bool_or(c, "mamba_proj_bias", bias), config_bool_or(c, "use_conv_bias", true), eps);
     standard_ssm_limits(c, &m);
     return m;
 }

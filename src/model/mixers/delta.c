@@ -4,6 +4,7 @@
  * bytes as a decode; heads and sequences run side by side. */
 #include "math/recurrent.h"
 #include "model/mechanism.h"
+#include "model/mixers/heads.h"
 #include "model/mixers/stretch.h"
 
 #include <math.h>
@@ -99,12 +100,6 @@ static void head_task(void *context, int task, int thread) {
     }
 }
 
-/* x / sqrt(sum of squares + 1e-6) per head, times `scale`. */
-static void unit_heads(const Step *s, float *x, int heads, int dim, float scale) {
-    ops_rms_norm(s->pool, x, NULL, 1e-6f / (float)dim, x, s->n * heads, dim);
-    ops_scale(s->pool, x, scale / sqrtf((float)dim), x, s->n, heads * dim);
-}
-
 /* A projection, straight or through a latent: out [n][rows of w]. */
 static bool project_latent(Step *s, int layer, const Linear *down, const Linear *w, const float *x, float *out,
                            const char *name) {
@@ -167,8 +162,8 @@ static bool prepare(Step *s, int layer, const float *x, DeltaRun *r) {
     ops_act(s->pool, ACT_SILU, r->q_mixed, r->q_mixed, s->n, keys_width(d));
     ops_act(s->pool, ACT_SILU, r->k_mixed, r->k_mixed, s->n, keys_width(d));
     ops_act(s->pool, ACT_SILU, r->v_mixed, r->v_mixed, s->n, values_width(d));
-    unit_heads(s, r->q_mixed, d->k_heads, d->k_dim, 1 / sqrtf((float)d->k_dim));
-    unit_heads(s, r->k_mixed, d->k_heads, d->k_dim, 1);
+    heads_unit(s, r->q_mixed, d->k_heads, d->k_dim, 1e-6f, 1 / sqrtf((float)d->k_dim));
+    heads_unit(s, r->k_mixed, d->k_heads, d->k_dim, 1e-6f, 1);
     step_tap(s, layer, "convolved v", r->v_mixed, values_width(d));
     step_tap(s, layer, "decay", r->decay, decays_width(d));
     return true;

@@ -42,7 +42,7 @@ void heads_dot(const Step *s, const float *q, const float *weight, const float *
         const float *x = q + (size_t)i * (size_t)dim, *w = weight + (size_t)(i % heads) * (size_t)dim;
         float sum = 0;
         for (int d = 0; d < dim; d++) sum += x[d] * w[d];
-        out[i] = sum + bias[i % heads];
+        out[i] = bias ? sum + bias[i % heads] : sum;
     }
 }
 
@@ -57,6 +57,11 @@ void heads_mix(const Step *s, const float *gate, const float *x, float *y, int h
             size_t at = (size_t)i * (size_t)dim + (size_t)d;
             y[at] = gate[i] * x[at] + (1 - gate[i]) * y[at];
         }
+}
+
+void heads_unit(const Step *s, float *x, int heads, int dim, float eps, float scale) {
+    ops_rms_norm(s->pool, x, NULL, eps / (float)dim, x, s->n * heads, dim);
+    ops_scale(s->pool, x, scale / sqrtf((float)dim), x, s->n, heads * dim);
 }
 
 void heads_copy(const float *x, int cols, int from, float *y, int y_cols, int to, int n, int rows) {

@@ -158,6 +158,46 @@ static void a_scan_follows_its_formula_and_keeps_to_its_channels(void **unused) 
     }
 }
 
+/* The formula of RWKV 7, as recurrent.h states it. */
+static void wkv_in_double(const WkvStep *s, double *state, double *out) {
+    for (int c = 0; c < s->v_dim; c++) {
+        double u = 0;
+        out[c] = 0;
+        for (int i = 0; i < s->k_dim; i++) u += state[i * s->v_dim + c] * (double)s->a[i];
+        for (int i = 0; i < s->k_dim; i++) {
+            double *held = &state[i * s->v_dim + c];
+            *held = *held * (double)s->decay[i] + (double)s->k[i] * (double)s->v[c] + (double)s->b[i] * u;
+            out[c] += *held * (double)s->q[i];
+        }
+    }
+}
+
+/* Values of four vectors at once, of single ones and a rest; the output in the place of the values. */
+static void a_corrected_state_follows_its_formula_on_every_instruction_set(void **unused) {
+    static float first[STEPS][V_DIM], state[K_DIM * V_DIM], out[V_DIM];
+    static float rows[STEPS][5][K_DIM], v[STEPS][V_DIM];
+    (void)unused;
+    fill(rows[0][0], STEPS * 5 * K_DIM);
+    fill(v[0], STEPS * V_DIM);
+    for (int t = 0; t < n_kernel_tables; t++) {
+        static double wide[K_DIM * V_DIM], wide_out[V_DIM];
+        if (!kernel_tables[t]->supported()) continue;
+        kernels_use(kernel_tables[t]);
+        memset(state, 0, sizeof state);
+        memset(wide, 0, sizeof wide);
+        for (int now = 0; now < STEPS; now++) {
+            const float(*r)[K_DIM] = rows[now];
+            WkvStep s = {state, K_DIM, V_DIM, r[0], r[1], r[2], r[3], r[4], out, out};
+            memcpy(out, v[now], sizeof out);
+            wkv_in_double(&s, wide, wide_out);
+            recurrent_wkv_step(&s);
+            for (int c = 0; c < V_DIM; c++) assert_true(fabs((double)out[c] - wide_out[c]) < 1e-3);
+            if (t == 0) memcpy(first[now], out, sizeof out);
+            assert_floats_equal(first[now], out, V_DIM, kernel_tables[t]->name);
+        }
+    }
+}
+
 /* The formula of a gated linear unit, as recurrent.h states it, for one channel. */
 static double lru_in_double(const LruStep *s, int c, double held) {
     double l = (double)s->rate[c] * (double)s->gate[c];
@@ -197,6 +237,7 @@ static void a_gated_linear_unit_follows_its_formula_and_keeps_to_its_channels(vo
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_matrix_state_follows_its_formula_on_every_instruction_set),
+        cmocka_unit_test(a_corrected_state_follows_its_formula_on_every_instruction_set),
         cmocka_unit_test(a_convolution_sees_its_own_past_alone),
         cmocka_unit_test(a_scan_follows_its_formula_and_keeps_to_its_channels),
         cmocka_unit_test(a_gated_linear_unit_follows_its_formula_and_keeps_to_its_channels),
