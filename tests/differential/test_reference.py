@@ -8,6 +8,7 @@ import pytest
 
 import compare_models
 import compare_tokenizers
+import option_cases
 import templates
 from prepare import FOLDER, ROOT
 from tokenizers import Tokenizer
@@ -83,6 +84,10 @@ def test_random_tokenizers(driver, seed):
         if loaded == "ok":
             compare_tokenizers.compare(driver, theirs, theirs.get_vocab_size(), r, max(1, TEXTS // 20), differences)
     differences.check()
+
+
+def test_every_option(driver):
+    assert list(option_cases.differences(driver)) == []
 
 
 def test_sentencepiece_models(driver, tmp_path):

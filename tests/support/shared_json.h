@@ -6,7 +6,6 @@
 
 /* What a group's setup returns: 0, or -1 with the reason on stderr. *doc is the document. */
 int shared_json_parse(void **state, const char *text, JsonDoc **doc);
-int shared_json_read(void **state, const char *path, JsonDoc **doc);
 int shared_json_free(void **state); /* the group's teardown */
 
 #endif

@@ -1,7 +1,8 @@
-/* Every kind of component of tokenizer.json: 90 small tokenizers, their ids and texts as Python tokenizers 0.23.3 gives
- * them (tests/data/tokenizers/components.json; tests/differential/compare_tokenizers.py made it and goes on from
- * there). */
-#include "support/shared_json.h"
+/* Every component of tokenizer.json: 90 small tokenizers of components drawn at random
+ * (tests/data/tokenizers/components.json), and 213 that go through the options of each kind one by one (options.json);
+ * ids and texts as Python tokenizers 0.23.3 gives them. tests/differential/compare_tokenizers.py and option_cases.py
+ * made them, the former goes on from there. */
+#include "base/json.h"
 #include "text/tokenizer.h"
 
 #include <stdarg.h>
@@ -12,11 +13,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-static JsonDoc *document;
-
-static int load_document(void **state) {
-    return shared_json_read(state, "tests/data/tokenizers/components.json", &document);
-}
+#define FOLDER "tests/data/tokenizers/"
 
 static void same_ids(const IdList *ids, const JsonValue *expected, const char *where) {
     if (ids->n != expected->length) fail_msg("%s: %zu ids, %u expected", where, ids->n, expected->length);
@@ -69,16 +66,31 @@ static void check_row(const Tokenizer *t, const JsonValue *row, const char *wher
     }
 }
 
-static void every_component_gives_the_reference_s_ids_and_text(void **state) {
-    (void)state;
-    const JsonValue *cases = json_get(json_root(document), "cases");
-    assert_int_equal(cases->length, 90);
-    for (uint32_t i = 0; i < cases->length; i++) {
+/* The tokenizer's own model, or the one of `models` that the case names. */
+static Tokenizer *build(const JsonValue *c, const JsonValue *models, Error *err) {
+    Buffer source = {0};
+    json_write(&source, json_get(c, "tokenizer"), NULL);
+    const char *name = json_string(json_get(c, "model"));
+    if (name) {
+        source.length--;
+        buffer_text(&source, ",\"model\":");
+        json_write(&source, json_get(models, name), NULL);
+        buffer_byte(&source, '}');
+    }
+    Tokenizer *t = tokenizer_parse(source.data, source.length, NULL, 0, err);
+    buffer_clear(&source);
+    return t;
+}
+
+static void check_file(const char *path, uint32_t n) {
+    Error err = {""};
+    JsonDoc *document = json_parse_file(path, 0, &err);
+    if (!document) fail_msg("%s", err.text);
+    const JsonValue *root = json_root(document), *cases = json_get(root, "cases");
+    assert_int_equal(cases->length, n);
+    for (uint32_t i = 0; i < n; i++) {
         const JsonValue *c = json_item(cases, i), *rows = json_get(c, "rows");
-        Buffer source = {0};
-        json_write(&source, json_get(c, "tokenizer"), NULL);
-        Error err = {""};
-        Tokenizer *t = tokenizer_parse(source.data, source.length, NULL, 0, &err);
+        Tokenizer *t = build(c, json_get(root, "models"), &err);
         if (!t) fail_msg("case %u: %s", i, err.text);
         for (uint32_t k = 0; k < rows->length; k++) {
             char where[64];
@@ -86,11 +98,24 @@ static void every_component_gives_the_reference_s_ids_and_text(void **state) {
             check_row(t, json_item(rows, k), where);
         }
         tokenizer_free(t);
-        buffer_clear(&source);
     }
+    json_free(document);
+}
+
+static void every_component_gives_the_reference_s_ids_and_text(void **state) {
+    (void)state;
+    check_file(FOLDER "components.json", 90);
+}
+
+static void every_option_gives_the_reference_s_ids_and_text(void **state) {
+    (void)state;
+    check_file(FOLDER "options.json", 213);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_component_gives_the_reference_s_ids_and_text)};
-    return cmocka_run_group_tests(tests, load_document, shared_json_free);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_component_gives_the_reference_s_ids_and_text),
+        cmocka_unit_test(every_option_gives_the_reference_s_ids_and_text),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
