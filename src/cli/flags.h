@@ -21,6 +21,7 @@ typedef enum CommandId {
     CMD_TRACE,
     CMD_COMPARE,
     CMD_CHECK,
+    CMD_EMBED,
     CMD_PERPLEXITY,
     CMD_BENCH,
     CMD_COUNT
@@ -38,6 +39,7 @@ typedef enum FlagId {
     FLAG_TEXT,
     FLAG_FILE,
     FLAG_JSONL,
+    FLAG_PROMPT_NAME,
     FLAG_REPLIES,
     FLAG_PARSE,
     FLAG_TOOL_PARSER,

@@ -2,6 +2,17 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/setup.h"
+#include "engine/embed_plan.h"
+
+/* How vectors would be made of it. */
+static bool describe_vectors(const Loaded *l, Buffer *out, Error *err) {
+    EmbedPlan plan;
+    bool encoder = model_is_encoder(l->model);
+    if (!embed_plan_read(l->folder.data, model_hidden_size(l->model), encoder, l->pool, &plan, err)) return false;
+    embed_plan_describe(&plan, encoder, out);
+    embed_plan_clear(&plan);
+    return true;
+}
 
 int command_inspect(const Args *args) {
     Error err;
@@ -9,8 +20,9 @@ int command_inspect(const Args *args) {
     Buffer out = {0};
     if (!setup_load(args, LOAD_NOT, LOAD_NOT, &loaded, &err)) return complain(&err);
     model_describe(loaded.model, model_context(loaded.model), &out);
+    bool ok = describe_vectors(&loaded, &out, &err);
     output_buffer(&out);
     buffer_clear(&out);
     loaded_close(&loaded);
-    return 0;
+    return ok ? 0 : complain(&err);
 }

@@ -189,12 +189,7 @@ static bool rows_succeeded(Sequence *s, int n, const RowFault *faults) {
     for (int i = 0; i < n; i++) {
         if (!faults[i].failed) continue;
         int position = (int)s->prefix.ids.n + i;
-        if (faults[i].layer < 0)
-            error_set(&s->error, "position %d: %s gave a value that is not finite", position, faults[i].operation);
-        else
-            error_set(&s->error, "position %d: layer %d, %s gave a value that is not finite", position, faults[i].layer,
-                      faults[i].operation);
-        return false;
+        return model_fault_error(&faults[i], position, &s->error);
     }
     if (!id_list_append(&s->prefix.ids, s->ids.ids + s->prefix.ids.n, (size_t)n))
         return error_memory(&s->error, "a sequence's ids");

@@ -24,7 +24,8 @@ typedef struct Variant {
     int n_chunks;
     int width;
     bool vary_width;
-    int n_ids; /* of the first ones; 0: all */
+    bool whole; /* of an encoder: nothing is cut, and unrelated texts are whole as well */
+    int n_ids;  /* of the first ones; 0: all */
 } Variant;
 
 /* One operation of the reference: a hash per position and side of a rotary boundary. */
@@ -38,8 +39,8 @@ typedef struct Probe {
     Model *model;
     const CheckOptions *options;
     int32_t *ids;
-    int n_ids, vocab;
-    float *reference, *logits; /* [n_ids][vocab] */
+    int n_ids, values;
+    float *reference, *logits; /* [n_ids][values], of logits or, of an encoder, of vectors */
     Pool *pools[2];
     LayerShape *layers; /* the model's, with the cache format of the run */
     StateShape shape;
@@ -58,7 +59,10 @@ static const int one[] = {1}, five_four_three[] = {5, 4, 3};
 static void describe(const Variant *v, char out[MAX_RUN_TEXT]) {
     int n = snprintf(out, MAX_RUN_TEXT, "%s, %d thread%s, kv %s, ", v->isa, v->threads, v->threads > 1 ? "s" : "",
                      kv_format_name(v->kv));
-    const char *cut = !v->chunks ? "whole prompt" : v->n_chunks > 1 ? "chunks 5,4,3" : "token by token";
+    const char *cut = v->whole          ? "whole texts"
+                      : !v->chunks      ? "whole prompt"
+                      : v->n_chunks > 1 ? "chunks 5,4,3"
+                                        : "token by token";
     n += snprintf(out + n, (size_t)(MAX_RUN_TEXT - n), "%s", cut);
     if (v->vary_width)
         snprintf(out + n, (size_t)(MAX_RUN_TEXT - n), ", widths 1 to %d", v->width);
@@ -68,13 +72,13 @@ static void describe(const Variant *v, char out[MAX_RUN_TEXT]) {
 
 typedef struct Keep {
     float *out;
-    size_t vocab;
+    size_t values;
 } Keep;
 
 static bool keep_logits(void *context, int first, int n, const float *logits, Error *err) {
     const Keep *keep = context;
     (void)err;
-    memcpy(keep->out + (size_t)first * keep->vocab, logits, (size_t)n * keep->vocab * sizeof *logits);
+    memcpy(keep->out + (size_t)first * keep->values, logits, (size_t)n * keep->values * sizeof *logits);
     return true;
 }
 
@@ -98,7 +102,7 @@ static bool run_variant(Probe *p, const Variant *v, float *out, TraceOptions ext
     o.width = v->width;
     o.vary_width = v->vary_width;
     o.state_shape = &p->shape;
-    Keep keep = {out, (size_t)p->vocab};
+    Keep keep = {out, (size_t)p->values};
     return trace_run(p->model, &o, keep_logits, &keep, err);
 }
 
@@ -178,8 +182,8 @@ static bool tapped_run(Probe *p, const Variant *v, bool recording, Error *err) {
 
 static int first_difference(const Probe *p, int n_ids) {
     for (int i = 0; i < n_ids; i++) {
-        size_t at = (size_t)i * (size_t)p->vocab;
-        if (memcmp(p->reference + at, p->logits + at, (size_t)p->vocab * sizeof(float)) != 0) return i;
+        size_t at = (size_t)i * (size_t)p->values;
+        if (memcmp(p->reference + at, p->logits + at, (size_t)p->values * sizeof(float)) != 0) return i;
     }
     return -1;
 }
@@ -189,7 +193,7 @@ static bool locate(Probe *p, const Variant *reference, const Variant *v, int pos
     describe(v, text);
     p->report.exact = false;
     p->report.difference[0] = 0;
-    append(p, "%s: the logits of position %d differ", text, position);
+    append(p, "%s: the %s of position %d differ", text, model_has_head(p->model) ? "logits" : "values", position);
     bool ok = tapped_run(p, reference, true, err) && tapped_run(p, v, false, err);
     if (ok && !p->found) append(p, "; the same run with every operation watched does not differ");
     for (int i = 0; i < p->n_seen; i++) mem_free(p->seen[i].hashes);
@@ -225,11 +229,16 @@ static Effort effort_of(const Probe *p, const char *isa, int threads, bool own) 
     bool is_best = strcmp(isa, best) == 0, is_definition = !is_best && strcmp(isa, "scalar") == 0;
     Effort e = {.none = threads == 1 ? !own || is_definition : !own && is_definition};
     e.every_width = own && !is_definition && (p->options->every_width || (is_best && threads == 2));
-    if (!p->options->every_width && (e.every_width || is_definition)) e.width_ids = MAX_WIDTH;
+    bool fewer = !p->options->every_width && (e.every_width || is_definition) && !model_is_encoder(p->model);
+    if (fewer) e.width_ids = MAX_WIDTH;
     return e;
 }
 
 static bool try_widths(Probe *p, const Variant *reference, Variant v, bool every_width, bool *go_on, Error *err) {
+    if (!every_width && v.whole) {
+        v.width = MAX_WIDTH;
+        return try_variant(p, reference, &v, go_on, err);
+    }
     if (!every_width) {
         v.chunks = one;
         v.n_chunks = 1;
@@ -238,8 +247,9 @@ static bool try_widths(Probe *p, const Variant *reference, Variant v, bool every
         return try_variant(p, reference, &v, go_on, err);
     }
     for (v.width = 1; v.width <= MAX_WIDTH && *go_on; v.width++) {
-        v.chunks = v.width % 2 ? one : NULL; /* unrelated rows beside a single one, or beside a whole prompt */
-        v.n_chunks = v.width % 2;
+        bool single = v.width % 2 && !v.whole; /* unrelated rows beside a single one, or beside a whole prompt */
+        v.chunks = single ? one : NULL;
+        v.n_chunks = single;
         if (!try_variant(p, reference, &v, go_on, err)) return false;
     }
     return true;
@@ -251,7 +261,8 @@ static bool try_cuts(Probe *p, const Variant *reference, Variant v, const Effort
     if (!try_variant(p, reference, &v, go_on, err)) return false;
     v.chunks = five_four_three;
     v.n_chunks = 3;
-    if (*go_on && !try_variant(p, reference, &v, go_on, err)) return false;
+    if (!v.whole && *go_on && !try_variant(p, reference, &v, go_on, err)) return false;
+    if (v.whole) v.chunks = NULL;
     v.n_ids = e->width_ids;
     return !*go_on || try_widths(p, reference, v, e->every_width, go_on, err);
 }
@@ -259,8 +270,9 @@ static bool try_cuts(Probe *p, const Variant *reference, Variant v, const Effort
 /* One cache format: the reference, then instruction sets times threads. As all runs must equal it, it does not matter
  * which one the reference is: token by token is the definition, and a whole prompt costs the scalar kernels half. */
 static bool try_format(Probe *p, KvFormat kv, bool own, bool *go_on, Error *err) {
-    Variant reference = {.isa = "scalar", .threads = 1, .kv = kv, .width = 1};
-    if (own) {
+    bool whole = model_is_encoder(p->model);
+    Variant reference = {.isa = "scalar", .threads = 1, .kv = kv, .width = 1, .whole = whole};
+    if (own && !whole) {
         reference.chunks = one;
         reference.n_chunks = 1;
     }
@@ -269,7 +281,7 @@ static bool try_format(Probe *p, KvFormat kv, bool own, bool *go_on, Error *err)
     for (const char *const *isa = kernels_available(); *isa; isa++) {
         for (int threads = 2; threads >= 1 && *go_on; threads--) {
             Effort e = effort_of(p, *isa, threads, own);
-            Variant v = {.isa = *isa, .threads = threads, .kv = kv};
+            Variant v = {.isa = *isa, .threads = threads, .kv = kv, .whole = whole};
             if (!e.none && !try_cuts(p, &reference, v, &e, go_on, err)) return false;
         }
     }
@@ -281,7 +293,8 @@ static int count_format(const Probe *p, bool own) {
     for (const char *const *isa = kernels_available(); *isa; isa++) {
         for (int threads = 2; threads >= 1; threads--) {
             Effort e = effort_of(p, *isa, threads, own);
-            if (!e.none) n += 2 + (e.every_width ? MAX_WIDTH : 1);
+            int cuts = model_is_encoder(p->model) ? 1 : 2;
+            if (!e.none) n += cuts + (e.every_width ? MAX_WIDTH : 1);
         }
     }
     return n;
@@ -294,7 +307,7 @@ static bool try_all(Probe *p, Error *err) {
     KvFormat own = model_numeric(p->model)->kv;
     bool go_on = true;
     if (!try_format(p, own, true, &go_on, err)) return false;
-    for (int i = 0; i < FORMATS && go_on; i++)
+    for (int i = 0; i < FORMATS && go_on && !model_is_encoder(p->model); i++) /* which stores nothing */
         if (formats[i] != own && !try_format(p, formats[i], false, &go_on, err)) return false;
     return true;
 }
@@ -303,18 +316,19 @@ static bool probe_open(Probe *p, Error *err) {
     const CheckOptions *o = p->options;
     const StateShape *shape = model_state_shape(p->model);
     int n = o->ids ? o->n_ids : CHECK_IDS;
-    p->vocab = model_vocab_size(p->model);
+    p->values = trace_values(p->model, &(TraceOptions){0});
     p->n_ids = n < model_context(p->model) ? n : model_context(p->model);
     p->ids = mem_zeroed((size_t)p->n_ids, sizeof *p->ids);
-    p->reference = mem_zeroed((size_t)p->n_ids * (size_t)p->vocab, sizeof *p->reference);
-    p->logits = mem_zeroed((size_t)p->n_ids * (size_t)p->vocab, sizeof *p->logits);
+    p->reference = mem_zeroed((size_t)p->n_ids * (size_t)p->values, sizeof *p->reference);
+    p->logits = mem_zeroed((size_t)p->n_ids * (size_t)p->values, sizeof *p->logits);
     p->layers = mem_array((size_t)shape->n_layers, sizeof *p->layers);
     if (!p->ids || !p->reference || !p->logits || !p->layers) return error_memory(err, "the logits of a check");
     for (int i = 0; i < p->n_ids; i++)
-        p->ids[i] = o->ids ? o->ids[i] : (int32_t)(rng_uniform(7, 0, (uint64_t)i) * p->vocab);
+        p->ids[i] = o->ids ? o->ids[i] : (int32_t)(rng_uniform(7, 0, (uint64_t)i) * model_vocab_size(p->model));
     memcpy(p->layers, shape->layers, (size_t)shape->n_layers * sizeof *p->layers);
     p->shape = (StateShape){shape->n_layers, p->layers};
-    p->n_runs = count_format(p, true) + (FORMATS - 1) * count_format(p, false);
+    p->n_runs = count_format(p, true);
+    if (!model_is_encoder(p->model)) p->n_runs += (FORMATS - 1) * count_format(p, false);
     p->report.exact = true;
     return (p->pools[0] = pool_new(1, err)) != NULL && (p->pools[1] = pool_new(2, err)) != NULL;
 }

@@ -47,6 +47,7 @@ static bool score_all(Scoring *s, const int32_t *ids, int *windows, Error *err) 
 bool perplexity_run(Model *m, const int32_t *ids, int64_t n_ids, PerplexityProgress *progress, void *context,
                     Perplexity *out, Error *err) {
     int vocab = model_vocab_size(m), windows = 0;
+    if (!model_needs_head(m, err)) return false;
     if (n_ids < 2) return error_set(err, "the text has %d tokens: at least 2 are needed to score one", (int)n_ids);
     if (model_context(m) < 2) return error_set(err, "a context of 1 leaves nothing to score: raise --ctx");
     for (int64_t i = 0; i < n_ids; i++)

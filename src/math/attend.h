@@ -49,7 +49,8 @@ typedef struct AttendKeys {
     int n;
 } AttendKeys;
 
-/* One query row: q [n_heads][k_dim] against the keys of `view` at positions first .. position, out [n_heads][v_dim]. */
+/* One query row: q [n_heads][k_dim] against the keys of `view` at positions first .. position (its own, or a later one
+ * where it sees both ways), out [n_heads][v_dim]. */
 typedef struct AttendRow {
     const KvView
         *view; /* rows of one sequence share the pointer and follow one another: that is how they are grouped */

@@ -107,7 +107,7 @@ typedef struct ExpertsWeights {
 
 /* The weights of a layer, beside its LayerSpec. The Linears and vectors belong to the Weights that made them. */
 typedef struct LayerWeights {
-    Norm mixer_norm, ffn_norm, mixer_out, ffn_out, output_norm;
+    Norm mixer_norm, ffn_norm, mixer_out, ffn_out, mid_norm, output_norm;
     AttentionWeights attention;
     MlaWeights mla;
     DeltaWeights delta;
@@ -133,8 +133,8 @@ typedef struct LayerWeights {
 
 typedef struct Weights {
     LayerWeights *layers;
-    const Linear *embedding, *head; /* the same one when tied */
-    const Linear *positions;
+    const Linear *embedding, *head; /* the same one when tied; head NULL: there is none */
+    const Linear *positions, *token_types;
     Norm embedding_norm, final_norm;
     const float *logit_gain;
     const Linear *per_layer_embedding, *per_layer_projection;

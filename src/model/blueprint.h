@@ -119,11 +119,12 @@ typedef struct AttentionSpec {
     int window; /* a row at p sees p - window + 1 .. p; 0: all before it */
     int chunk;  /* a row at p sees from p - p % chunk on; 0: no such limit */
     BlockPattern blocks;
-    bool tiled;    /* query head h reads key-value head h % n_kv_heads, not h / (n_heads / n_kv_heads) */
-    float scale;   /* of the scores */
-    float softcap; /* scores become cap * tanh(score / cap) */
-    float v_scale; /* of the values; 0: 1 */
-    float clip;    /* q, k and v are limited to -clip .. clip, after their norms and before rotation */
+    bool both_ways; /* of an encoder: a row sees the rows after it too, up to window - 1 away; nothing is kept */
+    bool tiled;     /* query head h reads key-value head h % n_kv_heads, not h / (n_heads / n_kv_heads) */
+    float scale;    /* of the scores */
+    float softcap;  /* scores become cap * tanh(score / cap) */
+    float v_scale;  /* of the values; 0: 1 */
+    float clip;     /* q, k and v are limited to -clip .. clip, after their norms and before rotation */
     LinearSpec q, k, v, o;
     bool v_is_k; /* values are the keys as projected, before norm and rotation */
     int donor;   /* when shared: the earlier layer whose keys and values are read; this layer stores none */
@@ -375,6 +376,7 @@ typedef struct LayerSpec {
     int names_back; /* '*' in its names is its number less this: layers that run again, or are counted anew */
     NormSpec mixer_norm, ffn_norm; /* before each */
     NormSpec mixer_out, ffn_out;   /* after each, before it is added */
+    NormSpec mid_norm;             /* of the hidden rows once the mixer's are added: what goes on from there */
     bool parallel; /* both halves read the layer's input (the mixer's norm where ffn_norm is none) and are added at once
                     */
     float residual_scale; /* of each half's result; 0: 1 */
@@ -414,13 +416,17 @@ typedef struct Blueprint {
     int max_context;    /* positions that the config allows */
     const char *context_note; /* why no more than that, when there is more to say; else NULL */
     TieRule tie;
-    LinearSpec embedding, head;
+    bool encoder; /* its rows see later ones of their sequence: all of a sequence is in one step, and has no next token
+                   */
+    LinearSpec embedding, head;  /* head name NULL: there is none, and the final norm's rows are all that comes out */
     float embedding_scale;       /* 0: 1 */
     bool embedding_scale_stored; /* that scale is first rounded to bf16 where the embedding, or its scales, are bf16 */
     bool embedding_scale_bf16;   /* it is rounded to bf16 whatever they are */
     LinearSpec positions;        /* a learned embedding per position, added; name NULL: none */
     int n_positions;             /* its rows */
     int position_offset;         /* row of position 0 */
+    LinearSpec token_types;      /* row 0 is added to every embedding; name NULL: none */
+    int n_token_types;           /* its rows */
     NormSpec embedding_norm, final_norm;
     PerLayerSpec per_layer;
     NgramSpec ngram;

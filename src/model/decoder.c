@@ -11,10 +11,13 @@ enum { EMBED_ROWS = 16, FINITE_ROWS = 4 };
 
 /* ---- embedding ---- */
 
+static void add_row(const Linear *from, int row, float *out, float *scratch) {
+    linear_row(from, row, scratch);
+    for (int i = 0; i < linear_cols(from); i++) out[i] += scratch[i];
+}
+
 static void add_position(const Step *s, int row, float *out, float *scratch) {
-    int hidden = s->blueprint->hidden;
-    linear_row(s->weights->positions, s->positions[row] + s->blueprint->position_offset, scratch);
-    for (int i = 0; i < hidden; i++) out[i] += scratch[i];
+    add_row(s->weights->positions, s->positions[row] + s->blueprint->position_offset, out, scratch);
 }
 
 typedef struct EmbedJob {
@@ -35,6 +38,7 @@ static void embed_task(void *context, int task, int thread) {
         float scale = s->weights->embedding_scale;
         for (size_t i = 0; i < hidden && scale != 1 && !s->rows[r].embedding; i++) out[i] *= scale;
         if (s->weights->positions) add_position(s, r, out, job->scratch + (size_t)thread * hidden);
+        if (s->weights->token_types) add_row(s->weights->token_types, 0, out, job->scratch + (size_t)thread * hidden);
     }
 }
 
@@ -99,6 +103,12 @@ static const float *add_mixer(Step *s, int layer, const float *in, Scratch *t) {
     const LayerWeights *w = &s->weights->layers[layer];
     int hidden = s->blueprint->hidden;
     finish_half(s, layer, &spec->mixer_out, &w->mixer_out, t->y);
+    if (spec->mid_norm.kind != NORM_NONE) {
+        ops_add(s->pool, s->hidden, t->y, s->hidden, s->n, hidden);
+        step_norm(s, &spec->mid_norm, &w->mid_norm, s->hidden, s->hidden, s->n, hidden);
+        step_tap(s, layer, "mid norm", s->hidden, hidden);
+        return ffn_input(s, layer, s->hidden, t->x);
+    }
     if (spec->laurel.rank) return laurel_add(s, layer, in, t->y) ? ffn_input(s, layer, s->hidden, t->x) : NULL;
     if (spec->ffn_norm.kind != NORM_RMS) {
         ops_add(s->pool, s->hidden, t->y, s->hidden, s->n, hidden);
@@ -176,12 +186,14 @@ static bool keep_wanted(Step *s, const int *from, int n) {
     Row *rows = arena_array(s->arena, (size_t)n, sizeof *rows);
     RowFault *faults = arena_array(s->arena, (size_t)n, sizeof *faults);
     int *positions = arena_array(s->arena, (size_t)n, sizeof *positions);
-    if (!rows || !faults || !positions) return false;
+    RowPlace *places = arena_array(s->arena, (size_t)n, sizeof *places);
+    if (!rows || !faults || !positions || !places) return false;
     s->n_failed = 0;
     for (int i = 0; i < n; i++) {
         rows[i] = s->rows[from[i]];
         faults[i] = s->faults[from[i]];
         positions[i] = s->positions[from[i]];
+        places[i] = s->places[from[i]];
         s->n_failed += faults[i].failed;
     }
     for (int i = 0; i < s->n_kept; i++) keep_rows(s->kept[i].values, from, n, s->kept[i].cols);
@@ -192,6 +204,7 @@ static bool keep_wanted(Step *s, const int *from, int n) {
     s->rows = rows;
     s->faults = faults;
     s->positions = positions;
+    s->places = places;
     s->n = n;
     return true;
 }
@@ -226,8 +239,8 @@ static void return_faults(const Step *kept, const int *from, const Step *all) {
 /* ---- head ---- */
 
 typedef struct FiniteJob {
-    const float *logits;
-    int rows, vocab;
+    const float *x;
+    int rows, cols;
     bool *finite;
 } FiniteJob;
 
@@ -235,19 +248,18 @@ static void finite_task(void *context, int task, int thread) {
     const FiniteJob *job = context;
     (void)thread;
     for (int r = task * FINITE_ROWS; r < (task + 1) * FINITE_ROWS && r < job->rows; r++)
-        job->finite[r] = ops_all_finite(job->logits + (size_t)r * (size_t)job->vocab, job->vocab);
+        job->finite[r] = ops_all_finite(job->x + (size_t)r * (size_t)job->cols, job->cols);
 }
 
-/* Marks the rows whose logits are not finite, and gives failed rows zeros. */
-static bool check_logits(Step *s, float *logits) {
-    int vocab = s->blueprint->vocab;
+/* Marks the rows whose results [n][cols] are not finite, and gives failed rows zeros. */
+static bool check_finite(Step *s, float *x, int cols, const char *operation) {
     bool *finite = arena_array(s->arena, (size_t)s->n, sizeof *finite);
-    FiniteJob job = {logits, s->n, vocab, finite};
+    FiniteJob job = {x, s->n, cols, finite};
     if (!finite) return false;
     pool_run(s->pool, finite_task, &job, (s->n + FINITE_ROWS - 1) / FINITE_ROWS);
     for (int r = 0; r < s->n; r++)
-        if (!finite[r]) step_fail(s, r, -1, "logits");
-    step_zero_failed(s, logits, vocab);
+        if (!finite[r]) step_fail(s, r, -1, operation);
+    step_zero_failed(s, x, cols);
     return true;
 }
 
@@ -260,18 +272,34 @@ static void shape_logits(Step *s, float *logits) {
     if (b->logit_softcap != 0) ops_softcap(s->pool, logits, b->logit_softcap, logits, s->n, b->vocab);
 }
 
-/* All rows of the step want logits here. */
+/* What the final norm gives into x. All rows of the step are wanted here. */
+static void final_norm(Step *s, float *x) {
+    const Blueprint *b = s->blueprint;
+    if (b->final_norm.kind == NORM_NONE)
+        memcpy(x, s->hidden, (size_t)s->n * (size_t)b->hidden * sizeof *x);
+    else
+        step_norm(s, &b->final_norm, &s->weights->final_norm, s->hidden, x, s->n, b->hidden);
+}
+
+static bool vectors_forward(Step *s, float *x, const float **out) {
+    final_norm(s, x);
+    if (!check_finite(s, x, s->blueprint->hidden, "final norm")) return false;
+    step_tap(s, -1, "final norm", x, s->blueprint->hidden);
+    *out = x;
+    return true;
+}
+
 static bool head_forward(Step *s, float *x, const float **out) {
     const Blueprint *b = s->blueprint;
     float *logits = step_floats(s, s->n, b->vocab);
     LinearJob job = {.w = s->weights->head, .y = logits};
     if (!logits) return false;
-    step_norm(s, &b->final_norm, &s->weights->final_norm, s->hidden, x, s->n, b->hidden);
+    final_norm(s, x);
     if (b->head_scale != 0 && b->head_scale != 1) ops_scale(s->pool, x, b->head_scale, x, s->n, b->hidden);
     step_tap(s, -1, "final norm", x, b->hidden);
     if (!step_linear(s, &job, 1, x, b->hidden, -1, "logits")) return false;
     shape_logits(s, logits);
-    if (!check_logits(s, logits)) return false;
+    if (!check_finite(s, logits, b->vocab, "logits")) return false;
     step_tap(s, -1, "logits", logits, b->vocab);
     *out = logits;
     return true;
@@ -341,6 +369,7 @@ static bool make_shortcut(Step *s) {
 
 static bool keeps_state(const LayerSpec *spec) {
     LayerShape shape = {0};
+    if (spec->mixer && spec->attention.both_ways) return true; /* as long as the step */
     if (spec->mixer && spec->mixer->state) spec->mixer->state(spec, KV_F32, &shape);
     return shape.kv.heads > 0 || shape.recurrent > 0;
 }
@@ -366,7 +395,7 @@ static bool layers_forward(Step *s, const int *from, int n_wanted, Scratch *t) {
     return true;
 }
 
-bool decoder_run(Step *s, const float **logits) {
+bool decoder_run(Step *s, bool headless, const float **out) {
     const Blueprint *b = s->blueprint;
     const Step all = *s;
     int n_wanted = 0, *from = arena_array(s->arena, (size_t)s->n, sizeof *from);
@@ -382,9 +411,9 @@ bool decoder_run(Step *s, const float **logits) {
     if (!embed(s) || (b->per_layer.width && !per_layer_prepare(s)) || (b->altup.n && !altup_begin(s)) ||
         !layers_forward(s, from, n_wanted, &t))
         return false;
-    *logits = NULL;
+    *out = NULL;
     if (n_wanted > 0 && b->altup.n && !altup_end(s)) return false;
-    if (n_wanted > 0 && !head_forward(s, t.x, logits)) return false;
+    if (n_wanted > 0 && !(headless ? vectors_forward : head_forward)(s, t.x, out)) return false;
     if (some && n_wanted > 0) return_faults(s, from, &all);
     return true;
 }

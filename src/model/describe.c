@@ -121,13 +121,18 @@ static void describe_passed_over(const DescribeInput *in, Buffer *out) {
                       in->weights->skipped[n - 1]);
 }
 
+/* The norm that tells what kind they are: the last one of all. */
+static const NormSpec *telling_norm(const Blueprint *b) {
+    return b->final_norm.kind == NORM_NONE && b->n_layers ? &b->layers[b->n_layers - 1].output_norm : &b->final_norm;
+}
+
 void describe_model(const DescribeInput *in, Buffer *out) {
     const Blueprint *b = in->blueprint;
+    const NormSpec *norm = telling_norm(b);
     double weights = weight_bytes(in->weights), cache = cache_bytes(in->state_shape, in->context);
     buffer_printf(out, "family: %s\n", in->family->name);
     buffer_printf(out, "blueprint: %d layers, hidden %d, vocabulary %d, context %d, %s norm eps %g\n", b->n_layers,
-                  b->hidden, b->vocab, b->max_context, b->final_norm.kind == NORM_LAYER ? "layer" : "rms",
-                  (double)b->final_norm.eps);
+                  b->hidden, b->vocab, b->max_context, norm->kind == NORM_LAYER ? "layer" : "rms", (double)norm->eps);
     if (b->ngram.longest)
         buffer_printf(out,
                       "  embedding: of the token and of n-grams up to %d, %d tables of %d rows and more for each\n",
@@ -136,7 +141,9 @@ void describe_model(const DescribeInput *in, Buffer *out) {
     describe_ropes(b, out);
     if (b->context_note) buffer_printf(out, "  context: no more, because %s\n", b->context_note);
     buffer_printf(out, "  output head: %s\n",
-                  in->weights->head == in->weights->embedding ? "the embedding (tied)" : "its own");
+                  !in->weights->head                            ? "none: it gives vectors (embed)"
+                  : in->weights->head == in->weights->embedding ? "the embedding (tied)"
+                                                                : "its own");
     buffer_text(out, "weights:\n");
     describe_formats(in->weights, out);
     describe_passed_over(in, out);

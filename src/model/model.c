@@ -157,6 +157,29 @@ size_t model_step_bytes(const Model *m) {
     return m->step_bytes;
 }
 
+bool model_fault_error(const RowFault *f, int position, Error *err) {
+    if (f->layer < 0) return error_set(err, "position %d: a value that is not finite in %s", position, f->operation);
+    return error_set(err, "position %d: a value that is not finite in layer %d, %s", position, f->layer, f->operation);
+}
+
+bool model_has_head(const Model *m) {
+    return m->weights.head != NULL;
+}
+
+bool model_needs_head(const Model *m, Error *err) {
+    return model_has_head(m) ||
+           error_set(err, "this %s model has no output head: it gives a vector of each text (lockstep embed)",
+                     m->family->name);
+}
+
+bool model_is_encoder(const Model *m) {
+    return m->blueprint.encoder;
+}
+
+int model_hidden_size(const Model *m) {
+    return m->blueprint.hidden;
+}
+
 ModelCounts model_counts(const Model *m) {
     return m->counts;
 }
@@ -227,9 +250,9 @@ static bool reserve_states(const Row *rows, int n_rows, Error *err) {
     return true;
 }
 
-/* A failed sequence keeps its old length. */
-static void advance_states(const Row *rows, int n_rows, const RowFault *faults) {
-    for (int r = 0; r < n_rows; r++) {
+/* A failed sequence keeps its old length, and so does one of an encoder, of which nothing is kept. */
+static void advance_states(const Model *m, const Row *rows, int n_rows, const RowFault *faults) {
+    for (int r = 0; r < n_rows && !m->blueprint.encoder; r++) {
         if (!is_last_of_state(rows, n_rows, r)) continue;
         if (faults[r].failed) {
             state_spoil(rows[r].state);
@@ -240,7 +263,20 @@ static void advance_states(const Row *rows, int n_rows, const RowFault *faults) 
     }
 }
 
-bool model_step(Model *m, const Row *rows, int n_rows, const float **logits, RowFault *faults, Error *err) {
+/* Which sequence each row is of, and where that ends; how many sequences. */
+static int place_rows(const Row *rows, int n_rows, RowPlace *places) {
+    int n = 0;
+    for (int r = n_rows - 1; r >= 0; r--) {
+        bool last = is_last_of_state(rows, n_rows, r);
+        n += last;
+        places[r] = (RowPlace){-n, last ? rows[r].position + 1 : places[r + 1].end};
+    }
+    for (int r = 0; r < n_rows; r++) places[r].sequence += n;
+    return n;
+}
+
+static bool run_step(Model *m, const Row *rows, int n_rows, bool headless, const float **out, RowFault *faults,
+                     Error *err) {
     if (n_rows <= 0) return error_set(err, "a step without rows");
     for (int r = 0; r < n_rows; r++)
         if (!check_row(m, rows, r, err)) return false;
@@ -248,7 +284,8 @@ bool model_step(Model *m, const Row *rows, int n_rows, const float **logits, Row
 
     arena_rewind(&m->arena, m->empty);
     int *positions = arena_array(&m->arena, (size_t)n_rows, sizeof *positions);
-    if (!positions) return error_memory(err, "a step");
+    RowPlace *places = arena_array(&m->arena, (size_t)n_rows, sizeof *places);
+    if (!positions || !places) return error_memory(err, "a step");
     for (int r = 0; r < n_rows; r++) {
         positions[r] = rows[r].position;
         faults[r] = (RowFault){false, -1, NULL};
@@ -261,17 +298,27 @@ bool model_step(Model *m, const Row *rows, int n_rows, const float **logits, Row
                  .rows = rows,
                  .n = n_rows,
                  .positions = positions,
+                 .places = places,
+                 .n_sequences = place_rows(rows, n_rows, places),
                  .faults = faults,
                  .tap = m->tap,
                  .tap_context = m->tap_context};
     const float *result;
-    if (!decoder_run(&step, &result)) {
+    if (!decoder_run(&step, headless, &result)) {
         for (int r = 0; r < n_rows; r++) state_spoil(rows[r].state);
         return error_memory(err, "a step");
     }
-    *logits = result;
+    *out = result;
     m->counts.experts += step.counts.experts;
     m->counts.expert_tiles += step.counts.expert_tiles;
-    advance_states(rows, n_rows, faults);
+    advance_states(m, rows, n_rows, faults);
     return true;
+}
+
+bool model_step(Model *m, const Row *rows, int n_rows, const float **logits, RowFault *faults, Error *err) {
+    return model_needs_head(m, err) && run_step(m, rows, n_rows, false, logits, faults, err);
+}
+
+bool model_step_vectors(Model *m, const Row *rows, int n_rows, const float **vectors, RowFault *faults, Error *err) {
+    return run_step(m, rows, n_rows, true, vectors, faults, err);
 }

@@ -53,6 +53,19 @@ const char *model_family(const Model *m);
  * own prefix; one that does not serves a later row, and may be on that row's side. */
 bool model_step(Model *m, const Row *rows, int n_rows, const float **logits, RowFault *faults, Error *err);
 
+/* The same for what the final norm gives of the rows that want logits: vectors [number of them][model_hidden_size] in
+ * place of logits. Of an encoder, whose rows see all of their sequence, a step has whole sequences, each with a state
+ * of its own, which stays empty. An encoder, and a decoder saved without its head, have nothing else: model_has_head.
+ */
+bool model_step_vectors(Model *m, const Row *rows, int n_rows, const float **vectors, RowFault *faults, Error *err);
+/* The fault of a row at `position` as an error: "position 3: a value that is not finite in layer 2, q_proj". Returns
+ * false. */
+bool model_fault_error(const RowFault *fault, int position, Error *err);
+bool model_has_head(const Model *m);
+bool model_needs_head(const Model *m, Error *err); /* without one an error that says what it is for */
+bool model_is_encoder(const Model *m);
+int model_hidden_size(const Model *m);
+
 /* Runs later steps on another pool, which must outlive its use here: for `check`. */
 void model_set_pool(Model *m, Pool *pool);
 Pool *model_pool(const Model *m);

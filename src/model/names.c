@@ -6,6 +6,9 @@
 
 static const NameRoot plain_root[] = {{"model.", ""}, {NULL, NULL}};
 
+/* A decoder saved as it is without its head (transformers' AutoModel) has nothing before its names. */
+static const NameRoot bare_root = {"", ""};
+
 static bool begins_a_tensor(const Checkpoint *c, const char *prefix) {
     for (int i = 0; i < checkpoint_count(c); i++)
         if (strncmp(checkpoint_tensor(c, i)->name, prefix, strlen(prefix)) == 0) return true;
@@ -17,7 +20,7 @@ Names names_find_root(const Checkpoint *checkpoint, const NameRoot *roots) {
     const NameRoot *best = NULL;
     for (const NameRoot *r = roots; r->model; r++)
         if ((!best || strlen(r->model) > strlen(best->model)) && begins_a_tensor(checkpoint, r->model)) best = r;
-    return (Names){checkpoint, best ? *best : roots[0]};
+    return (Names){checkpoint, best ? *best : begins_a_tensor(checkpoint, "layers.0.") ? bare_root : roots[0]};
 }
 
 /* One alternative of length n, expanded; cut off when it does not fit. */

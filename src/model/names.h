@@ -21,8 +21,8 @@ typedef struct Names {
     NameRoot root;
 } Names;
 
-/* Takes the root with the longest `model` that begins some tensor's name. roots: ended by {NULL}; NULL: {"model.", ""}.
- */
+/* Takes the root with the longest `model` that begins some tensor's name; where none does and the layers have nothing
+ * before their names, {"", ""}. roots: ended by {NULL}; NULL: {"model.", ""}. */
 Names names_find_root(const Checkpoint *checkpoint, const NameRoot *roots);
 
 /* The first alternative of the template for which NAME + suffix is a tensor, without the suffix; when there is none,

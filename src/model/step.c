@@ -20,6 +20,7 @@ void step_tap(const Step *s, int layer, const char *operation, const float *valu
 
 void step_fail(Step *s, int row, int layer, const char *operation) {
     size_t hidden = (size_t)s->blueprint->hidden;
+    while (s->blueprint->encoder && row > 0 && s->rows[row - 1].state == s->rows[row].state) row--;
     for (int r = row; r < s->n && s->rows[r].state == s->rows[row].state; r++) {
         if (s->faults[r].failed) continue;
         s->faults[r] = (RowFault){true, layer, operation};
@@ -65,6 +66,28 @@ float *step_keep(Step *s, int cols) {
 
 /* ---- keys and values ---- */
 
+const KvView *step_view(const Step *s, int row, int layer) {
+    return s->views ? &s->views[s->places[row].sequence] : state_layer(s->rows[row].state, layer);
+}
+
+/* Each sequence's pages one after the other. Rows of a sequence follow one another, so its last one says how long it
+ * is. */
+bool step_open_views(Step *s, const KvShape *shape) {
+    size_t bytes = kv_page_bytes(shape);
+    KvView *views = arena_array(s->arena, (size_t)s->n_sequences, sizeof *views);
+    if (!views) return false;
+    for (int r = 0; r < s->n; r++) {
+        if (r > 0 && s->places[r].sequence == s->places[r - 1].sequence) continue;
+        size_t n = ((size_t)s->places[r].end + KV_PAGE - 1) / KV_PAGE;
+        uint8_t *memory = arena_array(s->arena, n, bytes), **pages = arena_array(s->arena, n, sizeof *pages);
+        if (!memory || !pages) return false;
+        for (size_t i = 0; i < n; i++) pages[i] = memory + i * bytes;
+        views[s->places[r].sequence] = (KvView){*shape, pages};
+    }
+    s->views = views;
+    return true;
+}
+
 typedef struct WriteJob {
     const Step *step;
     const float *k, *v;
@@ -77,7 +100,7 @@ static void write_task(void *context, int task, int thread) {
     const Step *s = job->step;
     (void)thread;
     for (int r = task * WRITE_ROWS; r < (task + 1) * WRITE_ROWS && r < s->n; r++)
-        job->bad[r] = !kv_write(state_layer(s->rows[r].state, job->store), s->rows[r].position,
+        job->bad[r] = !kv_write(step_view(s, r, job->store), s->rows[r].position,
                                 job->k + (size_t)r * (size_t)job->k_width, job->v + (size_t)r * (size_t)job->v_width);
 }
 

@@ -11,6 +11,12 @@ typedef struct RopeAngles {
 
 enum { STEP_BUFFERS = 64, ALTUP_MAX = 16 };
 
+/* Where a row stands in its step. */
+typedef struct RowPlace {
+    int sequence; /* which of the step's sequences it belongs to, from 0 */
+    int end;      /* one past the last position of that sequence in this step */
+} RowPlace;
+
 typedef struct StepBuffer {
     float *values;
     int cols;
@@ -24,7 +30,9 @@ typedef struct Step {
     Arena *arena;
     const Row *rows;
     int n;
-    const int *positions;     /* [n] */
+    const int *positions;   /* [n] */
+    const RowPlace *places; /* [n] */
+    int n_sequences;
     const RopeAngles *angles; /* [blueprint->n_ropes] */
     RowFault *faults;         /* [n] */
     int n_failed;
@@ -34,6 +42,7 @@ typedef struct Step {
     float *streams[ALTUP_MAX];     /* [n][hidden] each, where the blueprint has several */
     StepBuffer kept[STEP_BUFFERS]; /* row by row values that outlive a layer, hidden among them */
     int n_kept;
+    KvView *views;          /* [n_sequences] of an encoder's layer: its keys and values, which live no longer than it */
     float *lent_k, *lent_v; /* keys and values of all rows as the last layer that lends them projected them */
     float *shortcut; /* [n][hidden]: experts' result for the next layer; NULL where the blueprint has no shortcuts */
     float *chosen;   /* [n][n_chosen] ints: positions that the last indexer chose; NULL where the blueprint has none */
@@ -52,8 +61,8 @@ float *step_keep(Step *s, int cols);
 /* x normed into y [rows][cols]; rows is n, or n times the heads. y may be x. */
 void step_norm(const Step *s, const NormSpec *spec, const Norm *norm, const float *x, float *y, int rows, int cols);
 
-/* Marks row r, and the rows after it of the same sequence, which would see it. Their hidden rows become zero, so that
- * nothing spreads. The first fault of a row stays. */
+/* Marks row r, and the rows after it of the same sequence, which would see it (of an encoder all of the sequence).
+ * Their hidden rows become zero, so that nothing spreads. The first fault of a row stays. */
 void step_fail(Step *s, int row, int layer, const char *operation);
 /* Zeroes the rows of x [n][cols] that have failed. */
 void step_zero_failed(const Step *s, float *x, int cols);
@@ -62,6 +71,11 @@ void step_zero_failed(const Step *s, float *x, int cols);
  * outputs of failed rows are zero. False: out of memory. */
 bool step_linear(Step *s, const LinearJob *jobs, int n_jobs, const float *x, int cols, int layer,
                  const char *operation);
+
+/* Where keys and values of row r's sequence are, for this layer: in its state, or for a layer that sees both ways in
+ * the step's own memory, which step_open_views gives it. False: out of memory. */
+bool step_open_views(Step *s, const KvShape *shape);
+const KvView *step_view(const Step *s, int row, int layer);
 
 /* Writes keys k [n][k_width] and values v [n][v_width] of all rows where the states keep them for this layer; rows with
  * a value that is not finite fail. False: out of memory. */
@@ -96,7 +110,8 @@ bool altup_end(Step *s);
 /* The hidden rows become (themselves + y + the low-rank residual of x) / sqrt(2); x, y [n][hidden]. */
 bool laurel_add(Step *s, int layer, const float *x, const float *y);
 
-/* The whole forward path of a step: decoder.c. logits [wanted rows][vocab] in the arena. False: out of memory. */
-bool decoder_run(Step *s, const float **logits);
+/* The whole forward path of a step: decoder.c. Of the wanted rows, in the arena: logits [][vocab], or where `headless`
+ * what the final norm gives, [][hidden]. False: out of memory. */
+bool decoder_run(Step *s, bool headless, const float **out);
 
 #endif

@@ -32,6 +32,7 @@ static bool bind_head(Binder *b, Weights *w) {
     LinearPlan embedding = b->linears[0], head = {.out = &w->head};
     char name[NAME_MAX_BYTES];
     const char *suffix = p->head.bare ? "" : ".weight";
+    if (!p->head.name) return true;
     bool present = names_expand(b->names, p->head.name, -1, -1, suffix, name);
     if (!present && p->tie == TIE_NO)
         return bind_fail(b, "%s: has no tensor \"%s%s\", though config.json says that it is not tied to the embedding",
@@ -174,6 +175,7 @@ static bool plan_layer(Binder *b, int layer, LayerWeights *w) {
            bind_norm(b, &spec->ffn_norm, i, hidden, &w->ffn_norm) &&
            bind_norm(b, &spec->mixer_out, i, hidden, &w->mixer_out) &&
            bind_norm(b, &spec->ffn_out, i, hidden, &w->ffn_out) &&
+           bind_norm(b, &spec->mid_norm, i, hidden, &w->mid_norm) &&
            bind_norm(b, &spec->output_norm, i, hidden, &w->output_norm) &&
            bind_vector(b, spec->scalar, i, 1, 0, &w->scalar) && bind_vector(b, spec->skip, i, 1, 0, &w->skip) &&
            (!spec->mixer || spec->mixer->bind(b, spec, i, w)) && (!spec->ffn || spec->ffn->bind(b, spec, i, w)) &&
@@ -184,6 +186,7 @@ static bool plan_all(Binder *b, Weights *w) {
     const Blueprint *p = b->blueprint;
     if (!bind_linear(b, &p->embedding, -1, p->vocab, p->hidden, &w->embedding) ||
         !bind_linear(b, &p->positions, -1, p->n_positions, p->hidden, &w->positions) ||
+        !bind_linear(b, &p->token_types, -1, p->n_token_types, p->hidden, &w->token_types) ||
         !bind_norm(b, &p->embedding_norm, -1, p->hidden, &w->embedding_norm) ||
         !bind_norm(b, &p->final_norm, -1, p->hidden, &w->final_norm) ||
         !bind_vector(b, p->logit_gain, -1, 1, 0, &w->logit_gain) || !plan_per_layer(b, w) || !plan_ngrams(b, w) ||
@@ -302,7 +305,7 @@ static bool load_all(const Binder *b, Weights *w, Pool *pool, Error *err) {
             return false;
         }
     }
-    if (!w->head) w->head = w->embedding;
+    if (!w->head && b->blueprint->head.name) w->head = w->embedding;
     return true;
 }
 

@@ -1,7 +1,8 @@
-/* Recorded bytes: a hash over all logits of every golden, and of a run of 600 positions over the tiny llama (past the
- * 512 positions of an attention block, across pages and a window), with the default settings, on every instruction set
- * of this machine. What docs/arithmetic.md promises holds between machines, compilers and versions only if these never
- * change by accident; a deliberate change of the arithmetic records them anew: build/tests/goldens/hashes --record. */
+/* Recorded bytes: a hash over all logits (of encoders: vectors) of every golden, and of a run of 600 positions over the
+ * tiny llama (past the 512 positions of an attention block, across pages and a window), with the default settings, on
+ * every instruction set of this machine. What docs/arithmetic.md promises holds between machines, compilers and
+ * versions only if these never change by accident; a deliberate change of the arithmetic records them anew:
+ * build/tests/goldens/hashes --record. */
 #include "eval/trace.h"
 #include "math/kernels.h"
 #include "support/fresh.h"
@@ -29,20 +30,20 @@ static int n_lines;
 
 typedef struct Chain {
     uint64_t hash;
-    size_t vocab;
+    size_t values;
 } Chain;
 
 /* A hash of the hashes of all rows, in position order. */
 static bool add_rows(void *context, int first, int n, const float *logits, Error *err) {
     Chain *c = context;
     (void)first, (void)err;
-    for (int i = 0; i < n; i++) c->hash = c->hash * 31 + trace_hash(logits + (size_t)i * c->vocab, c->vocab);
+    for (int i = 0; i < n; i++) c->hash = c->hash * 31 + trace_hash(logits + (size_t)i * c->values, c->values);
     return true;
 }
 
 static uint64_t hash_of(Model *m, const int32_t *ids, int n) {
     TraceOptions o = {.ids = ids, .n_ids = n < model_context(m) ? n : model_context(m)};
-    Chain chain = {0, (size_t)model_vocab_size(m)};
+    Chain chain = {0, (size_t)trace_values(m, &o)};
     Error err = {""};
     if (!trace_run(m, &o, add_rows, &chain, &err)) fail_msg("%s", err.text);
     return chain.hash;
@@ -79,9 +80,7 @@ static void visit_tiny(Visit *visit) {
     tiny_close(&m);
 }
 
-static void visit_all(Visit *visit) {
-    static char folders[GOLDEN_MAX][256];
-    int n = golden_list(folders);
+static void visit_goldens(Visit *visit, char folders[GOLDEN_MAX][256], int n) {
     for (int i = 0; i < n; i++) {
         Golden g;
         int32_t ids[IDS];
@@ -90,6 +89,12 @@ static void visit_all(Visit *visit) {
         visit(folders[i] + strlen("tests/goldens/"), g.model, ids, n_ids);
         golden_close(&g);
     }
+}
+
+static void visit_all(Visit *visit) {
+    static char folders[GOLDEN_MAX][256];
+    visit_goldens(visit, folders, golden_list(folders));
+    visit_goldens(visit, folders, golden_list_embed(folders));
     visit_tiny(visit);
 }
 

@@ -54,14 +54,22 @@ static int choose(char folders[GOLDEN_MAX][256], int n) {
     return kept;
 }
 
+static int finish_list(char folders[GOLDEN_MAX][256], int n) {
+    if (n == 0) fail_msg("no goldens: run the tests from the root of the source tree");
+    if (n_chosen > 0) n = choose(folders, n);
+    qsort(folders, (size_t)n, sizeof folders[0], compare_names);
+    return n;
+}
+
 int golden_list(char folders[GOLDEN_MAX][256]) {
     int n = list_layout("mlx", folders, 0);
     n = list_layout("hf", folders, n);
     n = list_layout("mlx-quant", folders, n);
-    if (n_chosen > 0) n = choose(folders, n);
-    if (n == 0) fail_msg("no goldens: run the tests from the root of the source tree");
-    qsort(folders, (size_t)n, sizeof folders[0], compare_names);
-    return n;
+    return finish_list(folders, n);
+}
+
+int golden_list_embed(char folders[GOLDEN_MAX][256]) {
+    return finish_list(folders, list_layout("embed", folders, 0));
 }
 
 void golden_open(Golden *g, const char *folder, KvFormat kv, int threads) {

@@ -19,6 +19,8 @@ typedef struct Golden {
 /* Folders of all goldens, sorted; the number of them. Ends the test when there are none. After golden_choose with
  * words, those whose path ends in one of them; a word that is the path of a folder elsewhere is taken as it is. */
 int golden_list(char folders[GOLDEN_MAX][256]);
+/* The same for those of embedding models, which have vectors in place of logits. */
+int golden_list_embed(char folders[GOLDEN_MAX][256]);
 /* For main: the program's arguments choose goldens. */
 void golden_choose(int argc, char **argv);
 /* Opens one with its model. Ends the test with the reason when it cannot. */

@@ -3,6 +3,8 @@
  * well, alternates sliding and full layers and caps scores and logits; Gemma 3 norms queries and keys instead of
  * capping, and gives sliding layers a rotary table of their own, without scaling.
  *
+ * EmbeddingGemma is Gemma 3 as an encoder: rows see both ways, and half of the window to either side.
+ *
  * The reference is transformers. mlx-lm has the erf form of gelu in Gemma 1 and no window in Gemma 2. Gemma 3 rounds
  * sqrt(hidden) to bf16 where the embedding is stored so, as both references do then. */
 #include "model/mechanism.h"
@@ -56,16 +58,15 @@ static void read_embedding(const Config *c, const StandardDefaults *d, bool roun
     b->embedding_scale = (float)sqrt((double)b->hidden);
     b->embedding_scale_stored = rounded;
     b->final_norm.plus = 1;
-    if (config_bool_or(c, "use_bidirectional_attention", false))
-        config_fail(c,
-                    "\"%suse_bidirectional_attention\" is true: this is an embedding model, which is not supported yet",
-                    c->path);
+    b->encoder = config_bool_or(c, "use_bidirectional_attention", false);
+    if (b->encoder) b->head.name = NULL;
 }
 
 /* ---- Gemma 1 ---- */
 
 static bool first_blueprint(const Config *c, Blueprint *b) {
     read_embedding(c, &gemma1, false, b);
+    if (b->encoder) config_fail(c, "\"use_bidirectional_attention\" is true, which no reference has for this family");
     AttentionSpec attention = standard_attention(c, &gemma1, b->hidden);
     MlpSpec mlp = read_mlp(c, true);
     if (!config_ok(c) || !blueprint_allocate(c, b, standard_layer_count(c), 1)) return false;
@@ -101,11 +102,13 @@ static AttentionSpec read_attention(const Config *c, const StandardDefaults *d, 
 static bool read_layers(const Config *c, const AttentionSpec *a, const MlpSpec *m, bool second, Blueprint *b) {
     int pattern = second ? 2 : config_size_or(c, "sliding_window_pattern", 6);
     int window = config_size_unless_null(c, "sliding_window", 4096);
+    if (b->encoder && window) window = window / 2 + 1;
     for (int i = 0; i < b->n_layers; i++) {
         LayerKind kind = standard_layer_kind(c, b->n_layers, i, standard_pattern_kind(i, pattern));
         b->layers[i] = standard_layer(a, m, b->final_norm.eps);
         standard_norm_around(&b->layers[i], 1);
         b->layers[i].attention.rope = !second && kind == LAYER_SLIDING;
+        b->layers[i].attention.both_ways = b->encoder;
         if (!standard_set_window(c, b, i, kind, window)) return false;
     }
     return true;

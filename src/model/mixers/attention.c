@@ -113,7 +113,15 @@ static bool store_keys_values(Step *s, int layer, float *k, float *v) {
     heads_round(w->k_grid, k, (size_t)s->n * (size_t)k_width);
     heads_round(w->v_grid, v, (size_t)s->n * (size_t)v_width);
     step_tap(s, layer, "rope k", k, k_width);
+    KvShape shape = {KV_F32, a->n_kv_heads, a->head_dim, value_dim(a)};
+    if (a->both_ways && !step_open_views(s, &shape)) return false;
     return step_store(s, layer, k, k_width, v, v_width);
+}
+
+/* The last position that a row at `position` sees, of a sequence whose last one is `end` - 1. */
+static int last_seen(const AttentionSpec *a, int position, int end) {
+    if (!a->both_ways) return position;
+    return a->window && position < end - a->window ? position + a->window - 1 : end - 1;
 }
 
 /* The first position that a row at `position` sees. */
@@ -135,9 +143,9 @@ static bool attend_rows(Step *s, int layer, int source, bool all, const float *q
     if (!rows) return false;
     for (int r = 0; r < s->n; r++) {
         int position = s->rows[r].position;
-        rows[r] = (AttendRow){.view = state_layer(s->rows[r].state, source),
+        rows[r] = (AttendRow){.view = step_view(s, r, source),
                               .first = all ? 0 : first_seen(a, position),
-                              .position = position,
+                              .position = last_seen(a, position, s->places[r].end),
                               .q = q + (size_t)r * k_width,
                               .out = out + (size_t)r * v_width};
     }
@@ -260,7 +268,7 @@ static bool attention_read(Step *s, int layer, const float *x, float *out) {
 
 static void attention_state(const LayerSpec *spec, KvFormat kv, LayerShape *out) {
     const AttentionSpec *a = &spec->attention;
-    if (a->shared) return;
+    if (a->shared || a->both_ways) return;
     *out = (LayerShape){.kv = {kv, a->n_kv_heads, a->head_dim, value_dim(a)}, .window = a->window, .chunk = a->chunk};
     if (a->kernel) out->recurrent = kv_conv_state(a->kernel, a->n_kv_heads * a->head_dim, a->n_kv_heads * value_dim(a));
 }
@@ -273,7 +281,8 @@ static void attention_describe(const LayerSpec *spec, Buffer *out) {
     const AttentionSpec *a = &spec->attention;
     buffer_printf(out, "attention: %d heads, %d key-value heads, %d dims", a->n_heads, a->n_kv_heads, a->head_dim);
     if (value_dim(a) != a->head_dim) buffer_printf(out, " (values %d)", value_dim(a));
-    if (a->window) buffer_printf(out, ", window %d", a->window);
+    if (a->both_ways) buffer_text(out, ", both ways");
+    if (a->window) buffer_printf(out, ", window %d%s", a->window, a->both_ways ? " on either side" : "");
     if (a->chunk) buffer_printf(out, ", chunks of %d", a->chunk);
     if (a->blocks.block)
         buffer_printf(out, ", the last %d blocks of %d and every %d-th", a->blocks.local, a->blocks.block,

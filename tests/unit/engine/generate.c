@@ -151,7 +151,7 @@ static void a_failed_row_names_its_place_and_forgets_the_prefix(void **state) {
     faults[2] = (RowFault){true, 1, "attention"};
     sequence_accept(s, NULL, n, faults, NULL);
     assert_int_equal(sequence_finish(s), FINISH_FAILED);
-    assert_string_equal(sequence_error(s), "position 2: layer 1, attention gave a value that is not finite");
+    assert_string_equal(sequence_error(s), "position 2: a value that is not finite in layer 1, attention");
     assert_int_equal(sequence_rows(s, MANY, rows), 0);
     assert_false(sequence_started(s));
     sequence_free(s);
