@@ -36,10 +36,10 @@ typedef struct MlaWeights {
 } MlaWeights;
 
 typedef struct SsmWeights {
-    const Linear *z, *x, *b, *c, *dt, *o;
+    const Linear *z, *x, *b, *c, *dt_down, *dt, *o;
     Conv x_conv, b_conv, c_conv;
     const float *rate, *dt_bias, *d; /* rate: -exp(a_log) */
-    Norm norm;
+    Norm norm, dt_norm, b_norm, c_norm;
 } SsmWeights;
 
 typedef struct ShortConvWeights {

@@ -182,7 +182,12 @@ typedef struct SsmSpec {
     int heads, head_dim, state, groups, kernel;
     LinearSpec z, x, b, c, dt,
         o; /* [heads * head_dim, hidden] twice, [groups * state, hidden] twice, [heads, hidden] */
-    ConvSpec x_conv, b_conv, c_conv;                    /* then silu */
+    ConvSpec x_conv, b_conv, c_conv; /* then silu */
+    /* PLaMo 2: b, c and dt come of the convolved x, as in Mamba 1, and are not convolved; each is normed, dt as a
+     * latent of `rank`. 0: none of this. */
+    int rank;
+    LinearSpec dt_down; /* [rank, heads * head_dim]; b and c are [groups * state, heads * head_dim] then */
+    NormSpec dt_norm, b_norm, c_norm;                   /* dt: [rank]; b and c: [groups * state] */
     const char *a_log, *dt_bias, *d;                    /* tensors [heads] */
     float dt_min, dt_max;                               /* of softplus(dt + dt_bias) */
     float z_scale, x_scale, b_scale, c_scale, dt_scale; /* of what each projection gives; 0: 1 */

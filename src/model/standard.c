@@ -133,6 +133,12 @@ MlpSpec standard_mlp(const Config *c, const StandardDefaults *d, int width) {
                      .down = {.name = "model.layers.*.mlp.down_proj", .bias = bias}};
 }
 
+void standard_feed_forward(MlpSpec *m) {
+    m->gate.name = "model.layers.*.feed_forward.gate_proj";
+    m->up.name = "model.layers.*.feed_forward.up_proj";
+    m->down.name = "model.layers.*.feed_forward.down_proj";
+}
+
 void standard_take_rows(LinearSpec *spec, const char *name, int64_t total, int64_t from, int64_t n) {
     spec->name = name;
     spec->rows = (RowSlice){total, from, n, n};

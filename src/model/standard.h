@@ -31,7 +31,8 @@ bool standard_layers(const Config *c, const StandardDefaults *d, Blueprint *b, i
 void standard_model(const Config *c, const StandardDefaults *d, Blueprint *b); /* all but layers and ropes */
 AttentionSpec standard_attention(const Config *c, const StandardDefaults *d, int hidden);
 MlpSpec standard_mlp(const Config *c, const StandardDefaults *d,
-                     int width); /* names mlp.gate_proj, up_proj, down_proj */
+                     int width);        /* names mlp.gate_proj, up_proj, down_proj */
+void standard_feed_forward(MlpSpec *m); /* names feed_forward.gate_proj ... instead */
 LayerSpec standard_layer(const AttentionSpec *a, const MlpSpec *m, float eps); /* both norms rms, before each half */
 /* Layer norms in place of the rms norms of a standard blueprint, under the same names; `plus` added to their weights.
  */
@@ -130,6 +131,11 @@ void standard_ssm_limits(const Config *c, SsmSpec *m);
 /* The whole of it from the keys of Bamba: mamba_n_heads, mamba_d_head, ... width: of all heads where mamba_d_head is
  * "auto"; 0: mamba_expand times hidden. */
 SsmSpec standard_bamba_ssm(const Config *c, int hidden, int width, float eps);
+
+/* A layer of PLaMo 2 and 3: fused matrices, and norms before and after each half that are kept less an offset each. The
+ * norm alone, for others of theirs. */
+LayerSpec standard_plamo_layer(AttentionSpec *a, MlpSpec *m, float eps);
+NormSpec standard_plamo_norm(const char *weight, float eps, double plus);
 
 /* A Mamba 1 mixer under the names that its families share ("model.layers.*.mixer." or "model.layers.*.mamba."); the
  * sizes are there before, the projections' biases and the convolution's are said. rank 0: hidden / 16, rounded up. */

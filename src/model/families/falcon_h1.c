@@ -33,14 +33,6 @@ static SsmSpec read_ssm(const Config *c, bool folded, int hidden, float eps) {
     return m;
 }
 
-static MlpSpec read_mlp(const Config *c, const StandardDefaults *d) {
-    MlpSpec m = standard_mlp(c, d, config_size(c, "intermediate_size"));
-    m.gate.name = "model.layers.*.feed_forward.gate_proj";
-    m.up.name = "model.layers.*.feed_forward.up_proj";
-    m.down.name = "model.layers.*.feed_forward.down_proj";
-    return m;
-}
-
 /* Whether the weights are multiplied already. */
 static bool is_folded(const Config *c) {
     const Tensor *conv = config_tensor(c, "model.layers.*.mamba.conv1d.weight", 0);
@@ -81,7 +73,8 @@ static bool falcon_h1_blueprint(const Config *c, Blueprint *b) {
     standard_model(c, &defaults, b);
     b->final_norm.weight = "model.final_layernorm.weight";
     AttentionSpec attention = standard_attention(c, &defaults, b->hidden);
-    MlpSpec mlp = read_mlp(c, &defaults);
+    MlpSpec mlp = standard_mlp(c, &defaults, config_size(c, "intermediate_size"));
+    standard_feed_forward(&mlp);
     LayerSpec layer = standard_layer(&attention, &mlp, b->final_norm.eps);
     layer.ffn_norm.weight = "model.layers.*.pre_ff_layernorm.weight";
     layer.mixer = &mixer_ssm_beside_attention;

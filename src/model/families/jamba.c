@@ -60,21 +60,14 @@ static bool is_attention(const Config *c, int n_layers, int layer, Every every) 
     return json_equals(type, "attention");
 }
 
-static MlpSpec read_mlp(const Config *c, const StandardDefaults *d) {
-    MlpSpec m = standard_mlp(c, d, config_size_or(c, "intermediate_size", 14336));
-    m.gate.name = "model.layers.*.feed_forward.gate_proj";
-    m.up.name = "model.layers.*.feed_forward.up_proj";
-    m.down.name = "model.layers.*.feed_forward.down_proj";
-    return m;
-}
-
 static bool jamba_blueprint(const Config *c, Blueprint *b) {
     static const StandardDefaults defaults = {.max_position = 262144, .tie = TIE_NO, .heads = 32, .kv_heads = 8};
     standard_model(c, &defaults, b);
     b->final_norm.weight = "model.final_layernorm.weight";
     AttentionSpec attention = standard_attention(c, &defaults, b->hidden);
     attention.rope = NO_ROPE;
-    MlpSpec mlp = read_mlp(c, &defaults);
+    MlpSpec mlp = standard_mlp(c, &defaults, config_size_or(c, "intermediate_size", 14336));
+    standard_feed_forward(&mlp);
     Mamba1Spec mamba = read_mamba(c, b->hidden, b->final_norm.eps);
     ExpertsSpec experts = read_experts(c, &mlp);
     Every full = read_every(c, "attn_layer_offset", 4, "attn_layer_period", 8);

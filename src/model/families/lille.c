@@ -26,9 +26,7 @@ static bool lille_blueprint(const Config *c, Blueprint *b) {
     standard_fuse_qkv(&attention, "model.layers.*.attention.qkv_proj");
     attention.o.name = "model.layers.*.attention.out_proj";
     MlpSpec mlp = standard_mlp(c, &defaults, mlp_width(b->hidden));
-    mlp.gate.name = "model.layers.*.feed_forward.gate_proj";
-    mlp.up.name = "model.layers.*.feed_forward.up_proj";
-    mlp.down.name = "model.layers.*.feed_forward.down_proj";
+    standard_feed_forward(&mlp);
     LayerSpec layer = standard_layer(&attention, &mlp, b->final_norm.eps);
     layer.mixer_norm.weight = "model.layers.*.attention.norm.weight";
     layer.ffn_norm.weight = "model.layers.*.feed_forward.norm.weight";

@@ -98,9 +98,7 @@ static ExpertsSpec read_experts(const Config *c, const MlpSpec *dense) {
 
 static MlpSpec read_dense(const Config *c, const StandardDefaults *d) {
     MlpSpec m = standard_mlp(c, d, config_size_or(c, "intermediate_size_mlp", 16384));
-    m.gate.name = "model.layers.*.feed_forward.gate_proj";
-    m.up.name = "model.layers.*.feed_forward.up_proj";
-    m.down.name = "model.layers.*.feed_forward.down_proj";
+    standard_feed_forward(&m);
     return m;
 }
 

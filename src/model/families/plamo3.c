@@ -1,37 +1,13 @@
-/* PLaMo 3 (Preferred Networks): norms before and after each half whose weights are kept less an offset of their own, q,
- * k and v in one matrix and gate and up in another, norms of queries and keys, and sliding layers with a rotary base of
+/* PLaMo 3 (Preferred Networks): PLaMo's layer with norms of queries and keys, and sliding layers with a rotary base of
  * their own before each full one. The reference is mlx-lm's reading of a whole prompt, in which a sliding layer sees
  * `window_size` positions before its own: its cached reading sees one fewer. */
 #include "model/mechanism.h"
 #include "model/standard.h"
 
-#include <math.h>
-
 static const char *const model_types[] = {"plamo3", NULL};
 
 static const char *const irrelevant_keys[] = {"image_token_id", "image_feature_size", "image_proj_type", "linear_type",
                                               NULL};
-
-static NormSpec offset_rms(const char *weight, float eps, double plus) {
-    NormSpec norm = standard_rms(weight, eps);
-    norm.plus = (float)plus;
-    return norm;
-}
-
-static LayerSpec read_layer(AttentionSpec *a, MlpSpec *m, float eps) {
-    standard_fuse_qkv(a, "model.layers.layers.*.mixer.qkv_proj");
-    a->o.name = "model.layers.layers.*.mixer.o_proj";
-    a->q_norm.norm = offset_rms("model.layers.layers.*.mixer.q_norm.weight", eps, 1);
-    a->k_norm.norm = offset_rms("model.layers.layers.*.mixer.k_norm.weight", eps, 1);
-    standard_fuse_gate_up(m, "model.layers.layers.*.mlp.gate_up_proj");
-    m->down.name = "model.layers.layers.*.mlp.down_proj";
-    LayerSpec layer = standard_layer(a, m, eps);
-    layer.mixer_norm = offset_rms("model.layers.layers.*.pre_mixer_norm.weight", eps, 1);
-    layer.mixer_out = offset_rms("model.layers.layers.*.post_mixer_norm.weight", eps, 1.0 / 5);
-    layer.ffn_norm = offset_rms("model.layers.layers.*.pre_mlp_norm.weight", eps, 1);
-    layer.ffn_out = offset_rms("model.layers.layers.*.post_mlp_norm.weight", eps, 1 / sqrt(125.0));
-    return layer;
-}
 
 static bool read_rope(const Config *c, Blueprint *b, int index, double theta, int head_dim) {
     Config none = {c->record, NULL, ""};
@@ -45,7 +21,9 @@ static bool plamo3_blueprint(const Config *c, Blueprint *b) {
     b->final_norm.plus = 1;
     AttentionSpec attention = standard_attention(c, &defaults, b->hidden);
     MlpSpec mlp = standard_mlp(c, &defaults, config_size(c, "intermediate_size"));
-    LayerSpec layer = read_layer(&attention, &mlp, b->final_norm.eps);
+    attention.q_norm.norm = standard_plamo_norm("model.layers.layers.*.mixer.q_norm.weight", b->final_norm.eps, 1);
+    attention.k_norm.norm = standard_plamo_norm("model.layers.layers.*.mixer.k_norm.weight", b->final_norm.eps, 1);
+    LayerSpec layer = standard_plamo_layer(&attention, &mlp, b->final_norm.eps);
     int n_layers = standard_layer_count(c), pattern = config_size_or(c, "sliding_window_pattern", 8);
     int window = config_size_or(c, "sliding_window", config_size_or(c, "window_size", 2048));
     double theta = config_number_or(c, "rope_theta", 1e6), local = config_number_or(c, "rope_local_theta", 10000);

@@ -20,9 +20,13 @@ static bool mamba2_bind(Binder *b, const LayerSpec *spec, int layer, LayerWeight
     if (m->heads % m->groups || inner > CONFIG_MAX_SIZE || inner * m->state > CONFIG_MAX_SIZE)
         return bind_fail(b, "config.json: %d heads of %d in %d groups with a state of %d cannot be", m->heads,
                          m->head_dim, m->groups, m->state);
+    int64_t from = m->rank ? inner : hidden; /* of what b, c and dt are formed */
     return bind_linear(b, &m->z, layer, inner, hidden, &w->z) && bind_linear(b, &m->x, layer, inner, hidden, &w->x) &&
-           bind_linear(b, &m->b, layer, shared, hidden, &w->b) && bind_linear(b, &m->c, layer, shared, hidden, &w->c) &&
-           bind_linear(b, &m->dt, layer, m->heads, hidden, &w->dt) &&
+           bind_linear(b, &m->b, layer, shared, from, &w->b) && bind_linear(b, &m->c, layer, shared, from, &w->c) &&
+           bind_linear(b, &m->dt_down, layer, m->rank, from, &w->dt_down) &&
+           bind_linear(b, &m->dt, layer, m->heads, m->rank ? m->rank : hidden, &w->dt) &&
+           bind_norm(b, &m->dt_norm, layer, m->rank, &w->dt_norm) &&
+           bind_norm(b, &m->b_norm, layer, shared, &w->b_norm) && bind_norm(b, &m->c_norm, layer, shared, &w->c_norm) &&
            bind_conv(b, &m->x_conv, layer, (int)inner, m->kernel, &w->x_conv) &&
            bind_conv(b, &m->b_conv, layer, (int)shared, m->kernel, &w->b_conv) &&
            bind_conv(b, &m->c_conv, layer, (int)shared, m->kernel, &w->c_conv) &&
@@ -35,7 +39,7 @@ static bool mamba2_bind(Binder *b, const LayerSpec *spec, int layer, LayerWeight
 /* ---- the state: windows of x, b and c, then the matrices ---- */
 
 static size_t windows_size(const SsmSpec *m) {
-    return conv_windows(m->kernel, inner_width(m) + 2 * group_width(m));
+    return conv_windows(m->kernel, inner_width(m) + (m->rank ? 0 : 2 * group_width(m)));
 }
 
 static void mamba2_state(const LayerSpec *spec, KvFormat kv, LayerShape *out) {
@@ -112,20 +116,49 @@ static void scale(const Step *s, float factor, float *x, int cols) {
     if (factor != 0 && factor != 1) ops_scale(s->pool, x, factor, x, s->n, cols);
 }
 
-static bool project(Step *s, int layer, const float *x, const SsmRun *r) {
+/* What a row's step needs, all from the row: b, c and x then pass their convolutions. */
+static bool choose_at_once(Step *s, const float *x, const SsmRun *r) {
     const SsmSpec *m = r->spec;
-    LinearJob jobs[] = {{.w = r->w->z, .y = r->z},
-                        {.w = r->w->x, .y = r->x},
-                        {.w = r->w->b, .y = r->b},
-                        {.w = r->w->c, .y = r->c},
-                        {.w = r->w->dt, .y = r->dt}};
-    if (!step_linear(s, jobs, 5, x, s->blueprint->hidden, layer, "in_proj")) return false;
-    scale(s, m->z_scale, r->z, inner_width(m));
-    scale(s, m->x_scale, r->x, inner_width(m));
-    scale(s, m->b_scale, r->b, group_width(m));
-    scale(s, m->c_scale, r->c, group_width(m));
+    const SsmWeights *w = r->w;
+    int inner = inner_width(m), shared = group_width(m);
+    LinearJob jobs[] = {{.w = w->z, .y = r->z},
+                        {.w = w->x, .y = r->x},
+                        {.w = w->b, .y = r->b},
+                        {.w = w->c, .y = r->c},
+                        {.w = w->dt, .y = r->dt}};
+    ConvPart parts[] = {{&w->x_conv, inner, r->x, r->x_mixed},
+                        {&w->b_conv, shared, r->b, r->b_mixed},
+                        {&w->c_conv, shared, r->c, r->c_mixed}};
+    if (!step_linear(s, jobs, 5, x, s->blueprint->hidden, r->layer, "in_proj")) return false;
+    scale(s, m->z_scale, r->z, inner);
+    scale(s, m->x_scale, r->x, inner);
+    scale(s, m->b_scale, r->b, shared);
+    scale(s, m->c_scale, r->c, shared);
     scale(s, m->dt_scale, r->dt, m->heads);
+    conv_stretches(s, r->layer, r->stretches, r->n_stretches, m->kernel, parts, 3);
+    ops_act(s->pool, ACT_SILU, r->x_mixed, r->x_mixed, s->n, inner);
+    ops_act(s->pool, ACT_SILU, r->b_mixed, r->b_mixed, s->n, shared);
+    ops_act(s->pool, ACT_SILU, r->c_mixed, r->c_mixed, s->n, shared);
     return true;
+}
+
+/* The same where b, c and dt are formed of the convolved x. */
+static bool choose_in_turn(Step *s, const float *x, const SsmRun *r) {
+    const SsmSpec *m = r->spec;
+    const SsmWeights *w = r->w;
+    int inner = inner_width(m), shared = group_width(m);
+    float *latent = step_floats(s, s->n, m->rank);
+    LinearJob in[] = {{.w = w->z, .y = r->z}, {.w = w->x, .y = r->x}}, dt = {.w = w->dt, .y = r->dt};
+    LinearJob chosen[] = {{.w = w->b, .y = r->b_mixed}, {.w = w->c, .y = r->c_mixed}, {.w = w->dt_down, .y = latent}};
+    if (!latent || !step_linear(s, in, 2, x, s->blueprint->hidden, r->layer, "in_proj")) return false;
+    conv_stretches(s, r->layer, r->stretches, r->n_stretches, m->kernel,
+                   &(ConvPart){&w->x_conv, inner, r->x, r->x_mixed}, 1);
+    ops_act(s->pool, ACT_SILU, r->x_mixed, r->x_mixed, s->n, inner);
+    if (!step_linear(s, chosen, 3, r->x_mixed, inner, r->layer, "x_proj")) return false;
+    step_norm(s, &m->b_norm, &w->b_norm, r->b_mixed, r->b_mixed, s->n, shared);
+    step_norm(s, &m->c_norm, &w->c_norm, r->c_mixed, r->c_mixed, s->n, shared);
+    step_norm(s, &m->dt_norm, &w->dt_norm, latent, latent, s->n, m->rank);
+    return step_linear(s, &dt, 1, latent, m->rank, r->layer, "dt_proj");
 }
 
 static void norm_groups(const Step *s, const SsmSpec *m, const Norm *norm, float *x) {
@@ -140,15 +173,8 @@ static bool mamba2_run(Step *s, int layer, const float *x, float *out) {
     SsmRun r = {.spec = m, .w = w, .layer = layer};
     int inner = inner_width(m);
     if (!make_room(s, m, &r)) return false;
-    if (!project(s, layer, x, &r)) return false;
+    if (!(m->rank ? choose_in_turn(s, x, &r) : choose_at_once(s, x, &r))) return false;
     make_decay(s, &r);
-    ConvPart parts[] = {{&w->x_conv, inner, r.x, r.x_mixed},
-                        {&w->b_conv, group_width(m), r.b, r.b_mixed},
-                        {&w->c_conv, group_width(m), r.c, r.c_mixed}};
-    conv_stretches(s, layer, r.stretches, r.n_stretches, m->kernel, parts, 3);
-    ops_act(s->pool, ACT_SILU, r.x_mixed, r.x_mixed, s->n, inner);
-    ops_act(s->pool, ACT_SILU, r.b_mixed, r.b_mixed, s->n, group_width(m));
-    ops_act(s->pool, ACT_SILU, r.c_mixed, r.c_mixed, s->n, group_width(m));
     step_tap(s, layer, "convolved x", r.x_mixed, inner);
     pool_run(s->pool, head_task, &r, r.n_stretches * m->heads);
     step_zero_failed(s, r.out, inner);
