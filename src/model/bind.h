@@ -90,6 +90,11 @@ typedef struct ChannelMixWeights {
     const float *mix;
 } ChannelMixWeights;
 
+typedef struct ResidualWeights {
+    Norm norm;
+    const Linear *proj;
+} ResidualWeights;
+
 typedef struct MlpWeights {
     const Linear *gate, *up, *down;
     Norm inner;
@@ -100,6 +105,8 @@ typedef struct ExpertsWeights {
     const Linear *router, *shared_gate, *mix;
     const float *correction;
     const Linear **gate, **up, **down; /* [experts] */
+    const Linear *latent_in, *latent_out;
+    Norm latent_norm;
     const float *expert_scale;
     MlpWeights shared;
     Norm router_norm, input_norm, dense_out, experts_out;
@@ -108,6 +115,7 @@ typedef struct ExpertsWeights {
 /* The weights of a layer, beside its LayerSpec. The Linears and vectors belong to the Weights that made them. */
 typedef struct LayerWeights {
     Norm mixer_norm, ffn_norm, mixer_out, ffn_out, mid_norm, output_norm;
+    ResidualWeights mixer_residual, ffn_residual;
     AttentionWeights attention;
     MlaWeights mla;
     DeltaWeights delta;
@@ -136,6 +144,7 @@ typedef struct Weights {
     const Linear *embedding, *head; /* the same one when tied; head NULL: there is none */
     const Linear *positions, *token_types;
     Norm embedding_norm, final_norm;
+    ResidualWeights out_residual;
     const float *logit_gain;
     const Linear *per_layer_embedding, *per_layer_projection;
     const Linear **altup_embed, **altup_unembed; /* [streams - 1] */

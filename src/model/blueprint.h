@@ -173,6 +173,7 @@ typedef struct MlaSpec {
     NormSpec q_norm, kv_norm;               /* of the latents */
     PositionScale position_scale;
     LinearSpec gate; /* [n_heads, hidden]: its sigmoid multiplies what the heads give */
+    bool gate_each;  /* [n_heads * v_dim, hidden] instead: it multiplies value by value */
     IndexSpec index; /* q_rank is not 0 then */
 } MlaSpec;
 
@@ -305,6 +306,8 @@ typedef struct MlpSpec {
     float act_limit;  /* act(gate) at most this */
     float up_limit;   /* up within -limit .. limit */
     float up_plus;    /* added to up, after its limit */
+    float situ;       /* not 0: SiTU in place of the activation, situ * tanh(gate / situ) * sigmoid(gate) */
+    float situ_up;    /* up becomes situ_up * tanh(up / situ_up) then; 0: up stays */
     float gate_scale; /* of gate before the activation */
     float out_scale;  /* of the result */
     NormSpec inner;   /* before down, over the width */
@@ -323,14 +326,17 @@ typedef struct ExpertsSpec {
     const char *correction; /* tensor [experts] added to the scores for the choice alone */
     /* Where the weights may be, ended by one without a name: bind_experts says how forms are told apart. */
     LinearSpec gate[EXPERT_FORMS], up[EXPERT_FORMS], down[EXPERT_FORMS];
-    int n_identity;           /* the last of the rule's experts give back their input, and have no weights */
-    MlpSpec expert;           /* width, activation, limits of one; its names are not used */
-    bool weigh_inputs;        /* an expert's weight multiplies its input, not its output */
-    MlpSpec shared;           /* an expert for every row, added; width 0: none */
-    LinearSpec shared_gate;   /* [1, hidden]: the shared one's output is multiplied by its sigmoid */
-    LinearSpec mix;           /* [2, hidden]: its softmax weighs the routed sum and the shared one */
-    float routed_scale;       /* of the sum over chosen experts; 0: 1 */
-    const char *expert_scale; /* tensor [experts] that multiplies the weights of those chosen */
+    int latent;                       /* the width in which experts work, in place of the hidden one; 0: none */
+    LinearSpec latent_in, latent_out; /* [latent, hidden] of what they read, [hidden, latent] of their weighed sum */
+    NormSpec latent_norm;             /* of that sum, before latent_out */
+    int n_identity;                   /* the last of the rule's experts give back their input, and have no weights */
+    MlpSpec expert;                   /* width, activation, limits of one; its names are not used */
+    bool weigh_inputs;                /* an expert's weight multiplies its input, not its output */
+    MlpSpec shared;                   /* an expert for every row, added; width 0: none */
+    LinearSpec shared_gate;           /* [1, hidden]: the shared one's output is multiplied by its sigmoid */
+    LinearSpec mix;                   /* [2, hidden]: its softmax weighs the routed sum and the shared one */
+    float routed_scale;               /* of the sum over chosen experts; 0: 1 */
+    const char *expert_scale;         /* tensor [experts] that multiplies the weights of those chosen */
     /* Of ffn_mlp_beside_experts, where the dense mlp runs side by side with the experts, and both read the hidden rows:
      */
     NormSpec router_norm, input_norm; /* of what the router and the experts read */
@@ -377,6 +383,13 @@ typedef struct LaurelSpec {
     NormSpec norm;
 } LaurelSpec;
 
+/* Attention over residuals: the hidden rows as they were where blocks of layers began, and as they are now, are mixed
+ * with the softmax of proj(norm(each)), which is what a half of a layer reads. */
+typedef struct ResidualSpec {
+    NormSpec norm;
+    LinearSpec proj; /* [1, hidden] */
+} ResidualSpec;
+
 typedef struct LayerSpec {
     int names_back; /* '*' in its names is its number less this: layers that run again, or are counted anew */
     NormSpec mixer_norm, ffn_norm; /* before each */
@@ -386,6 +399,8 @@ typedef struct LayerSpec {
                     */
     float residual_scale; /* of each half's result; 0: 1 */
     LaurelSpec laurel;
+    /* Where Blueprint.residual_block is not 0. */
+    ResidualSpec mixer_residual, ffn_residual;
     const Mechanism *mixer;     /* NULL: none */
     AttentionSpec attention;    /* of mixer_attention */
     MlaSpec mla;                /* of mixer_mla */
@@ -436,12 +451,14 @@ typedef struct Blueprint {
     PerLayerSpec per_layer;
     NgramSpec ngram;
     AltUpSpec altup;
-    float head_scale;       /* of the final norm's output; 0: 1 */
-    float logit_scale;      /* of the logits; 0: 1 */
-    const char *logit_gain; /* tensor [1] that multiplies the logits, before their soft cap */
-    float logit_softcap;    /* after the scale */
-    LayerSpec *layers;      /* [n_layers]; owned */
-    RopeSpec *ropes;        /* [n_ropes]; owned, with their tables */
+    int residual_block;        /* layers of a block, whose first adds to nothing but zeros; 0: residuals are plain */
+    ResidualSpec out_residual; /* of what the final norm reads */
+    float head_scale;          /* of the final norm's output; 0: 1 */
+    float logit_scale;         /* of the logits; 0: 1 */
+    const char *logit_gain;    /* tensor [1] that multiplies the logits, before their soft cap */
+    float logit_softcap;       /* after the scale */
+    LayerSpec *layers;         /* [n_layers]; owned */
+    RopeSpec *ropes;           /* [n_ropes]; owned, with their tables */
     int n_ropes;
 } Blueprint;
 

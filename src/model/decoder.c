@@ -72,11 +72,13 @@ typedef struct Scratch {
     float *x, *y, *z;
 } Scratch;
 
-/* What the mixer reads: the hidden row, normed into `to` where the layer norms first. */
+/* What the mixer reads: the hidden row, normed into `to` where the layer norms first. NULL: out of memory. */
 static const float *mixer_input(Step *s, int layer, float *to) {
     const LayerSpec *spec = &s->blueprint->layers[layer];
-    if (spec->mixer_norm.kind == NORM_NONE) return s->hidden;
-    step_norm(s, &spec->mixer_norm, &s->weights->layers[layer].mixer_norm, s->hidden, to, s->n, s->blueprint->hidden);
+    const LayerWeights *w = &s->weights->layers[layer];
+    const float *x = residual_read(s, layer, &spec->mixer_residual, &w->mixer_residual, to);
+    if (!x || spec->mixer_norm.kind == NORM_NONE) return x;
+    step_norm(s, &spec->mixer_norm, &w->mixer_norm, x, to, s->n, s->blueprint->hidden);
     step_tap(s, layer, "mixer norm", to, s->blueprint->hidden);
     return to;
 }
@@ -90,8 +92,11 @@ static void finish_half(Step *s, int layer, const NormSpec *spec, const Norm *no
 
 static const float *ffn_input(Step *s, int layer, const float *fallback, float *to) {
     const LayerSpec *spec = &s->blueprint->layers[layer];
+    const LayerWeights *w = &s->weights->layers[layer];
     if (spec->ffn_norm.kind == NORM_NONE) return fallback;
-    step_norm(s, &spec->ffn_norm, &s->weights->layers[layer].ffn_norm, s->hidden, to, s->n, s->blueprint->hidden);
+    const float *x = residual_read(s, layer, &spec->ffn_residual, &w->ffn_residual, to);
+    if (!x) return NULL;
+    step_norm(s, &spec->ffn_norm, &w->ffn_norm, x, to, s->n, s->blueprint->hidden);
     step_tap(s, layer, "ffn norm", to, s->blueprint->hidden);
     return to;
 }
@@ -110,7 +115,7 @@ static const float *add_mixer(Step *s, int layer, const float *in, Scratch *t) {
         return ffn_input(s, layer, s->hidden, t->x);
     }
     if (spec->laurel.rank) return laurel_add(s, layer, in, t->y) ? ffn_input(s, layer, s->hidden, t->x) : NULL;
-    if (spec->ffn_norm.kind != NORM_RMS) {
+    if (spec->ffn_norm.kind != NORM_RMS || s->n_blocks) {
         ops_add(s->pool, s->hidden, t->y, s->hidden, s->n, hidden);
         return ffn_input(s, layer, s->hidden, t->x);
     }
@@ -148,6 +153,7 @@ static bool finish_parallel(Step *s, int layer, const float *in, Scratch *t) {
 static bool layer_finish(Step *s, int layer, const float *in, Scratch *t) {
     const LayerSpec *spec = &s->blueprint->layers[layer];
     const LayerWeights *w = &s->weights->layers[layer];
+    residual_begin(s, layer);
     if (spec->parallel) return finish_parallel(s, layer, in, t);
     const float *x =
         spec->mixer ? (spec->ffn ? add_mixer(s, layer, in, t) : NULL) : ffn_input(s, layer, s->hidden, t->x);
@@ -170,7 +176,7 @@ static bool layer_forward(Step *s, int layer, Scratch *t) {
     const Mechanism *mixer = s->blueprint->layers[layer].mixer;
     if (!mixer) return layer_finish(s, layer, NULL, t);
     const float *in = mixer_input(s, layer, t->x);
-    return mixer->run(s, layer, in, t->y) && layer_finish(s, layer, in, t);
+    return in && mixer->run(s, layer, in, t->y) && layer_finish(s, layer, in, t);
 }
 
 /* ---- rows that want no logits leave once nothing reads them any more ---- */
@@ -213,18 +219,20 @@ static bool keep_wanted(Step *s, const int *from, int n) {
 static bool storing_layer_forward(Step *s, int layer, const int *from, int n_wanted, Scratch *t) {
     const Mechanism *mixer = s->blueprint->layers[layer].mixer;
     const float *in = mixer_input(s, layer, t->x);
+    if (!in) return false;
     if (!mixer->store) { /* what a recurrence leaves comes with what it gives */
         if (!mixer->run(s, layer, in, t->y)) return false;
         if (n_wanted == 0) return true;
         keep_rows(t->y, from, n_wanted, s->blueprint->hidden);
         if (!keep_wanted(s, from, n_wanted)) return false;
-        return layer_finish(s, layer, mixer_input(s, layer, t->x), t);
+        in = mixer_input(s, layer, t->x);
+        return in && layer_finish(s, layer, in, t);
     }
     if (!mixer->store(s, layer, in)) return false;
     if (n_wanted == 0) return true;
     if (!keep_wanted(s, from, n_wanted)) return false;
     in = mixer_input(s, layer, t->x); /* of the rows that stay */
-    return mixer->read(s, layer, in, t->y) && layer_finish(s, layer, in, t);
+    return in && mixer->read(s, layer, in, t->y) && layer_finish(s, layer, in, t);
 }
 
 /* Faults of the rows that were kept, back among all; the rows after them of the same sequence fail with them. */
@@ -272,17 +280,20 @@ static void shape_logits(Step *s, float *logits) {
     if (b->logit_softcap != 0) ops_softcap(s->pool, logits, b->logit_softcap, logits, s->n, b->vocab);
 }
 
-/* What the final norm gives into x. All rows of the step are wanted here. */
-static void final_norm(Step *s, float *x) {
+/* What the final norm gives into x. All rows of the step are wanted here. False: out of memory. */
+static bool final_norm(Step *s, float *x) {
     const Blueprint *b = s->blueprint;
-    if (b->final_norm.kind == NORM_NONE)
-        memcpy(x, s->hidden, (size_t)s->n * (size_t)b->hidden * sizeof *x);
-    else
-        step_norm(s, &b->final_norm, &s->weights->final_norm, s->hidden, x, s->n, b->hidden);
+    const float *hidden = residual_read(s, -1, &b->out_residual, &s->weights->out_residual, x);
+    if (!hidden) return false;
+    if (b->final_norm.kind != NORM_NONE)
+        step_norm(s, &b->final_norm, &s->weights->final_norm, hidden, x, s->n, b->hidden);
+    else if (hidden != x)
+        memcpy(x, hidden, (size_t)s->n * (size_t)b->hidden * sizeof *x);
+    return true;
 }
 
 static bool vectors_forward(Step *s, float *x, const float **out) {
-    final_norm(s, x);
+    if (!final_norm(s, x)) return false;
     if (!check_finite(s, x, s->blueprint->hidden, "final norm")) return false;
     step_tap(s, -1, "final norm", x, s->blueprint->hidden);
     *out = x;
@@ -293,8 +304,7 @@ static bool head_forward(Step *s, float *x, const float **out) {
     const Blueprint *b = s->blueprint;
     float *logits = step_floats(s, s->n, b->vocab);
     LinearJob job = {.w = s->weights->head, .y = logits};
-    if (!logits) return false;
-    final_norm(s, x);
+    if (!logits || !final_norm(s, x)) return false;
     if (b->head_scale != 0 && b->head_scale != 1) ops_scale(s->pool, x, b->head_scale, x, s->n, b->hidden);
     step_tap(s, -1, "final norm", x, b->hidden);
     if (!step_linear(s, &job, 1, x, b->hidden, -1, "logits")) return false;
@@ -402,7 +412,7 @@ bool decoder_run(Step *s, bool headless, const float **out) {
     s->hidden = step_keep(s, b->hidden);
     Scratch t = {step_floats(s, s->n, b->hidden), step_floats(s, s->n, b->hidden), step_floats(s, s->n, b->hidden)};
     if (!from || !s->hidden || !t.x || !t.y || !t.z || !make_angles(s) || !make_lent(s) || !make_chosen(s) ||
-        !make_shortcut(s))
+        !make_shortcut(s) || !residual_prepare(s))
         return false;
     for (int r = 0; r < s->n; r++)
         if (s->rows[r].wants_logits) from[n_wanted++] = r;

@@ -137,6 +137,8 @@ void describe_model(const DescribeInput *in, Buffer *out) {
         buffer_printf(out,
                       "  embedding: of the token and of n-grams up to %d, %d tables of %d rows and more for each\n",
                       b->ngram.longest, b->ngram.tables, b->ngram.rows);
+    if (b->residual_block)
+        buffer_printf(out, "  residuals: a softmax over those before each %d layers and the last\n", b->residual_block);
     describe_layers(b, out);
     describe_ropes(b, out);
     if (b->context_note) buffer_printf(out, "  context: no more, because %s\n", b->context_note);

@@ -9,7 +9,7 @@ typedef struct RopeAngles {
     float *cos, *sin; /* [rows][dims / 2] */
 } RopeAngles;
 
-enum { STEP_BUFFERS = 64, ALTUP_MAX = 16 };
+enum { STEP_BUFFERS = 64, ALTUP_MAX = 16, BLOCKS_MAX = 48 };
 
 /* Where a row stands in its step. */
 typedef struct RowPlace {
@@ -36,10 +36,12 @@ typedef struct Step {
     const RopeAngles *angles; /* [blueprint->n_ropes] */
     RowFault *faults;         /* [n] */
     int n_failed;
-    float *hidden;                 /* [n][hidden], the residual stream */
-    float *embedding;              /* [n][hidden] as the layers began, where some layer skips to it; else NULL */
-    float *per_layer;              /* [n][n_layers * width], where the blueprint has per-layer inputs */
-    float *streams[ALTUP_MAX];     /* [n][hidden] each, where the blueprint has several */
+    float *hidden;             /* [n][hidden], the residual stream */
+    float *embedding;          /* [n][hidden] as the layers began, where some layer skips to it; else NULL */
+    float *per_layer;          /* [n][n_layers * width], where the blueprint has per-layer inputs */
+    float *streams[ALTUP_MAX]; /* [n][hidden] each, where the blueprint has several */
+    float *blocks[BLOCKS_MAX]; /* [n][hidden] each: the hidden rows where blocks of layers began */
+    int n_blocks;
     StepBuffer kept[STEP_BUFFERS]; /* row by row values that outlive a layer, hidden among them */
     int n_kept;
     KvView *views;          /* [n_sequences] of an encoder's layer: its keys and values, which live no longer than it */
@@ -107,6 +109,15 @@ bool altup_begin(Step *s);
 bool altup_predict(Step *s, int layer, float *scratch);
 bool altup_correct(Step *s, int layer, float *scratch);
 bool altup_end(Step *s);
+/* Attention over residuals (residual.c): how many blocks there will be, and room for them; what a half of a layer
+ * reads, before its norm, in `to` [n][hidden] or, without blocks, the hidden rows themselves. False, NULL: out of
+ * memory. */
+int residual_blocks(const Blueprint *b);
+bool residual_prepare(Step *s);
+const float *residual_read(Step *s, int layer, const ResidualSpec *spec, const ResidualWeights *w, float *to);
+/* After a layer's mixer ran: at the begin of a block, the hidden rows become one and begin anew at zero. */
+void residual_begin(Step *s, int layer);
+
 /* The hidden rows become (themselves + y + the low-rank residual of x) / sqrt(2); x, y [n][hidden]. */
 bool laurel_add(Step *s, int layer, const float *x, const float *y);
 

@@ -167,6 +167,16 @@ static bool plan_layer_altup(Binder *b, int i, const LaurelSpec *l, LayerWeights
            bind_vector(b, a->correct_scale, i, hidden, 0, &w->altup_scale);
 }
 
+static bool plan_residual(Binder *b, const ResidualSpec *r, int layer, ResidualWeights *w) {
+    int n = residual_blocks(b->blueprint);
+    if (n == 0) return true;
+    if (n > BLOCKS_MAX)
+        return bind_fail(b, "config.json: residuals of %d blocks of layers are more than the %d that there may be", n,
+                         BLOCKS_MAX);
+    return bind_norm(b, &r->norm, layer, b->blueprint->hidden, &w->norm) &&
+           bind_linear(b, &r->proj, layer, 1, b->blueprint->hidden, &w->proj);
+}
+
 static bool plan_layer(Binder *b, int layer, LayerWeights *w) {
     const LayerSpec *spec = &b->blueprint->layers[layer];
     int hidden = b->blueprint->hidden, i = layer - spec->names_back;
@@ -179,7 +189,9 @@ static bool plan_layer(Binder *b, int layer, LayerWeights *w) {
            bind_norm(b, &spec->output_norm, i, hidden, &w->output_norm) &&
            bind_vector(b, spec->scalar, i, 1, 0, &w->scalar) && bind_vector(b, spec->skip, i, 1, 0, &w->skip) &&
            (!spec->mixer || spec->mixer->bind(b, spec, i, w)) && (!spec->ffn || spec->ffn->bind(b, spec, i, w)) &&
-           plan_layer_input(b, i, w) && plan_layer_altup(b, i, &spec->laurel, w);
+           plan_residual(b, &spec->mixer_residual, i, &w->mixer_residual) &&
+           plan_residual(b, &spec->ffn_residual, i, &w->ffn_residual) && plan_layer_input(b, i, w) &&
+           plan_layer_altup(b, i, &spec->laurel, w);
 }
 
 static bool plan_all(Binder *b, Weights *w) {
@@ -190,7 +202,7 @@ static bool plan_all(Binder *b, Weights *w) {
         !bind_norm(b, &p->embedding_norm, -1, p->hidden, &w->embedding_norm) ||
         !bind_norm(b, &p->final_norm, -1, p->hidden, &w->final_norm) ||
         !bind_vector(b, p->logit_gain, -1, 1, 0, &w->logit_gain) || !plan_per_layer(b, w) || !plan_ngrams(b, w) ||
-        !plan_altup(b, w))
+        !plan_altup(b, w) || !plan_residual(b, &p->out_residual, -1, &w->out_residual))
         return false;
     for (int i = 0; i < p->n_layers; i++)
         if (!plan_layer(b, i, &w->layers[i])) return false;

@@ -15,18 +15,27 @@ enum { ROUTE_ROWS = 16, SUM_ROWS = 4 };
 
 /* ---- binding ---- */
 
+/* What one expert reads and gives. */
+static int expert_dim(const ExpertsSpec *e, int hidden) {
+    return e->latent ? e->latent : hidden;
+}
+
 bool experts_bind(Binder *b, const LayerSpec *layer_spec, int layer, LayerWeights *out) {
     const ExpertsSpec *e = &layer_spec->experts;
     ExpertsWeights *w = &out->experts;
     int n = e->rule.n_experts, own = n - e->n_identity, hidden = bind_hidden(b);
+    int dim = expert_dim(e, hidden);
     if (e->rule.n_chosen < 1 || e->rule.n_chosen > n)
         return bind_fail(b, "config.json: %d experts are to be chosen of %d", e->rule.n_chosen, n);
     return bind_linear(b, &e->router, layer, n, hidden, &w->router) &&
            bind_vector(b, e->correction, layer, n, 0, &w->correction) &&
            bind_vector(b, e->expert_scale, layer, n, 0, &w->expert_scale) &&
-           bind_experts(b, e->gate, layer, own, e->expert.width, hidden, &w->gate) &&
-           bind_experts(b, e->up, layer, own, e->expert.width, hidden, &w->up) &&
-           bind_experts(b, e->down, layer, own, hidden, e->expert.width, &w->down) &&
+           bind_linear(b, &e->latent_in, layer, dim, hidden, &w->latent_in) &&
+           bind_linear(b, &e->latent_out, layer, hidden, dim, &w->latent_out) &&
+           bind_norm(b, &e->latent_norm, layer, dim, &w->latent_norm) &&
+           bind_experts(b, e->gate, layer, own, e->expert.width, dim, &w->gate) &&
+           bind_experts(b, e->up, layer, own, e->expert.width, dim, &w->up) &&
+           bind_experts(b, e->down, layer, own, dim, e->expert.width, &w->down) &&
            (e->shared.width == 0 || mlp_bind(b, &e->shared, layer, &w->shared)) &&
            bind_linear(b, &e->shared_gate, layer, 1, hidden, &w->shared_gate) &&
            bind_linear(b, &e->mix, layer, 2, hidden, &w->mix);
@@ -122,18 +131,18 @@ static void fail_bad_pairs(Step *s, int layer, const Activations *a, const int *
 /* The inputs of one expert: rows of x, or those multiplied by the router's weights. */
 static Activations *expert_inputs(Step *s, const ExpertsSpec *e, const Routes *t, int i, Activations *all,
                                   const float *x) {
-    int n = t->first[i + 1] - t->first[i], hidden = s->blueprint->hidden;
+    int n = t->first[i + 1] - t->first[i], dim = expert_dim(e, s->blueprint->hidden);
     const int *rows = t->rows + t->first[i];
     if (!e->weigh_inputs) return activations_select(s->arena, all, rows, n);
-    float *weighed = step_floats(s, n, hidden);
+    float *weighed = step_floats(s, n, dim);
     for (int j = 0; weighed && j < n; j++) {
         size_t at = (size_t)rows[j] * (size_t)e->rule.n_chosen, rank = 0;
         while (t->ids[at + rank] != t->used[i]) rank++;
-        for (int c = 0; c < hidden; c++)
-            weighed[(size_t)j * (size_t)hidden + (size_t)c] =
-                x[(size_t)rows[j] * (size_t)hidden + (size_t)c] * t->weights[at + rank];
+        for (int c = 0; c < dim; c++)
+            weighed[(size_t)j * (size_t)dim + (size_t)c] =
+                x[(size_t)rows[j] * (size_t)dim + (size_t)c] * t->weights[at + rank];
     }
-    return weighed ? activations_new(s->arena, weighed, n, hidden, s->numeric->activation_bits) : NULL;
+    return weighed ? activations_new(s->arena, weighed, n, dim, s->numeric->activation_bits) : NULL;
 }
 
 /* gate and up of all pairs [pairs][width]; gate NULL when there is none. */
@@ -141,7 +150,8 @@ static bool experts_in(Step *s, int layer, const Routes *t, const float *x, floa
     const ExpertsSpec *e = &s->blueprint->layers[layer].experts;
     const ExpertsWeights *w = &s->weights->layers[layer].experts;
     LinearJob *jobs = arena_array(s->arena, (size_t)t->n_own * 2, sizeof *jobs);
-    Activations *all = activations_new(s->arena, x, s->n, s->blueprint->hidden, s->numeric->activation_bits);
+    Activations *all =
+        activations_new(s->arena, x, s->n, expert_dim(e, s->blueprint->hidden), s->numeric->activation_bits);
     int n_jobs = 0;
     if (!jobs || !all) return false;
     for (int i = 0; i < t->n_own; i++) {
@@ -158,25 +168,24 @@ static bool experts_in(Step *s, int layer, const Routes *t, const float *x, floa
 }
 
 /* Experts without weights give the rows of x back. */
-static void give_back(const Step *s, const Routes *t, const float *x, float *out) {
-    size_t hidden = (size_t)s->blueprint->hidden;
+static void give_back(const Routes *t, const float *x, size_t dim, float *out) {
     for (int i = t->first[t->n_own]; i < t->n_pairs; i++)
-        memcpy(out + (size_t)i * hidden, x + (size_t)t->rows[i] * hidden, hidden * sizeof *out);
+        memcpy(out + (size_t)i * dim, x + (size_t)t->rows[i] * dim, dim * sizeof *out);
 }
 
-/* up [pairs][width] -> out [pairs][hidden] */
+/* up [pairs][width] -> out [pairs][dim] */
 static bool experts_out(Step *s, int layer, const Routes *t, const float *up, float *out) {
     const ExpertsSpec *e = &s->blueprint->layers[layer].experts;
     const Linear **down = s->weights->layers[layer].experts.down;
     LinearJob *jobs = arena_array(s->arena, (size_t)t->n_own, sizeof *jobs);
-    size_t hidden = (size_t)s->blueprint->hidden, width = (size_t)e->expert.width;
+    size_t dim = (size_t)expert_dim(e, s->blueprint->hidden), width = (size_t)e->expert.width;
     if (!jobs) return false;
     for (int i = 0; i < t->n_own; i++) {
         size_t at = (size_t)t->first[i];
         Activations *in = activations_new(s->arena, up + at * width, t->first[i + 1] - t->first[i], e->expert.width,
                                           s->numeric->activation_bits);
         if (!in) return false;
-        jobs[i] = (LinearJob){down[t->used[i]], in, out + at * hidden};
+        jobs[i] = (LinearJob){down[t->used[i]], in, out + at * dim};
     }
     if (!apply_experts(s, jobs, t->n_own)) return false;
     for (int i = 0; i < t->n_own; i++)
@@ -186,9 +195,9 @@ static bool experts_out(Step *s, int layer, const Routes *t, const float *up, fl
 
 typedef struct SumJob {
     const Routes *routes;
-    const float *pairs; /* [pairs][hidden] */
-    float *out;         /* [rows][hidden] */
-    int n_rows, hidden, k;
+    const float *pairs; /* [pairs][dim] */
+    float *out;         /* [rows][dim] */
+    int n_rows, dim, k;
     float scale;
     bool weighed; /* the weights are in the pairs already */
 } SumJob;
@@ -196,22 +205,52 @@ typedef struct SumJob {
 /* out = scale * sum over ranks of weight * pair, in ascending rank from +0. */
 static void sum_task(void *context, int task, int thread) {
     const SumJob *job = context;
-    size_t hidden = (size_t)job->hidden;
+    size_t dim = (size_t)job->dim;
     (void)thread;
     for (int r = task * SUM_ROWS; r < (task + 1) * SUM_ROWS && r < job->n_rows; r++) {
-        float *out = job->out + (size_t)r * hidden;
-        memset(out, 0, hidden * sizeof *out);
+        float *out = job->out + (size_t)r * dim;
+        memset(out, 0, dim * sizeof *out);
         for (int rank = 0; rank < job->k; rank++) {
             size_t i = (size_t)r * (size_t)job->k + (size_t)rank;
-            const float *from = job->pairs + (size_t)job->routes->pair[i] * hidden;
+            const float *from = job->pairs + (size_t)job->routes->pair[i] * dim;
             float weight = job->weighed ? 1 : job->routes->weights[i];
-            for (size_t c = 0; c < hidden; c++) out[c] += weight * from[c];
+            for (size_t c = 0; c < dim; c++) out[c] += weight * from[c];
         }
-        for (size_t c = 0; c < hidden && job->scale != 1; c++) out[c] *= job->scale;
+        for (size_t c = 0; c < dim && job->scale != 1; c++) out[c] *= job->scale;
     }
 }
 
 /* ---- the whole ---- */
+
+/* The weighed sum over the chosen experts' outputs: x, out [rows][dim]. */
+static bool run_chosen(Step *s, int layer, const Routes *t, const float *x, float *out) {
+    const ExpertsSpec *e = &s->blueprint->layers[layer].experts;
+    bool gated = s->weights->layers[layer].experts.gate != NULL;
+    int dim = expert_dim(e, s->blueprint->hidden);
+    float *up = step_floats(s, t->n_pairs, e->expert.width), *pairs = step_floats(s, t->n_pairs, dim);
+    float *gate = gated ? step_floats(s, t->n_pairs, e->expert.width) : NULL;
+    if (!up || !pairs || (gated && !gate) || !experts_in(s, layer, t, x, gate, up)) return false;
+    mlp_activate(s, &e->expert, gate, up, t->first[t->n_own]);
+    if (!experts_out(s, layer, t, up, pairs)) return false;
+    give_back(t, x, (size_t)dim, pairs);
+    SumJob sum = {
+        t, pairs, out, s->n, dim, e->rule.n_chosen, e->routed_scale == 0 ? 1 : e->routed_scale, e->weigh_inputs};
+    pool_run(s->pool, sum_task, &sum, (s->n + SUM_ROWS - 1) / SUM_ROWS);
+    return true;
+}
+
+/* The same of experts that work in a latent space: x, out [rows][hidden]. */
+static bool run_latent(Step *s, int layer, const Routes *t, const float *x, float *out) {
+    const ExpertsSpec *e = &s->blueprint->layers[layer].experts;
+    const ExpertsWeights *w = &s->weights->layers[layer].experts;
+    float *in = step_floats(s, s->n, e->latent), *sum = step_floats(s, s->n, e->latent);
+    LinearJob down = {.w = w->latent_in, .y = in}, up = {.w = w->latent_out, .y = out};
+    if (!in || !sum || !step_linear(s, &down, 1, x, s->blueprint->hidden, layer, "latent experts") ||
+        !run_chosen(s, layer, t, in, sum))
+        return false;
+    step_norm(s, &e->latent_norm, &w->latent_norm, sum, sum, s->n, e->latent);
+    return step_linear(s, &up, 1, sum, e->latent, layer, "latent experts out");
+}
 
 bool experts_routed(Step *s, int layer, const float *router_x, const float *x, float *out) {
     const ExpertsSpec *e = &s->blueprint->layers[layer].experts;
@@ -225,21 +264,7 @@ bool experts_routed(Step *s, int layer, const float *router_x, const float *x, f
     if (!route(s, e, logits, w->correction, &t)) return false;
     s->counts.experts += (uint64_t)t.n_own;
     for (int i = 0; i < t.n_pairs && w->expert_scale; i++) t.weights[i] *= w->expert_scale[t.ids[i]];
-    float *up = step_floats(s, t.n_pairs, e->expert.width), *pairs = step_floats(s, t.n_pairs, s->blueprint->hidden);
-    float *gate = w->gate ? step_floats(s, t.n_pairs, e->expert.width) : NULL;
-    if (!up || !pairs || (w->gate && !gate) || !experts_in(s, layer, &t, x, gate, up)) return false;
-    mlp_activate(s, &e->expert, gate, up, t.first[t.n_own]);
-    if (!experts_out(s, layer, &t, up, pairs)) return false;
-    give_back(s, &t, x, pairs);
-    SumJob sum = {&t,
-                  pairs,
-                  out,
-                  s->n,
-                  s->blueprint->hidden,
-                  e->rule.n_chosen,
-                  e->routed_scale == 0 ? 1 : e->routed_scale,
-                  e->weigh_inputs};
-    pool_run(s->pool, sum_task, &sum, (s->n + SUM_ROWS - 1) / SUM_ROWS);
+    if (!(e->latent ? run_latent : run_chosen)(s, layer, &t, x, out)) return false;
     step_zero_failed(s, out, s->blueprint->hidden);
     step_tap(s, layer, "experts", out, s->blueprint->hidden);
     return true;
@@ -291,6 +316,7 @@ static void experts_describe(const LayerSpec *spec, Buffer *out) {
     const ExpertsSpec *e = &spec->experts;
     buffer_printf(out, "%d experts, %d chosen, each a ", e->rule.n_experts, e->rule.n_chosen);
     mlp_describe(&e->expert, out);
+    if (e->latent) buffer_printf(out, ", in a latent space of %d", e->latent);
     if (e->n_identity) buffer_printf(out, ", but the last %d give their input back", e->n_identity);
     if (e->shared.width) {
         buffer_text(out, ", and a shared ");

@@ -43,11 +43,23 @@ static void keep_largest(float *x, int rows, int cols, float sparsity) {
     }
 }
 
+/* SiTU (Kimi K3). What it gives is bounded on both sides; small values keep their accuracy. */
+static void situ(const Step *s, const MlpSpec *m, float *gate, float *up, int rows) {
+    if (m->situ_up != 0) ops_softcap(s->pool, up, m->situ_up, up, rows, m->width);
+    ops_act_mul(s->pool, ACT_SIGMOID, gate, up, up, rows, m->width);
+    ops_softcap(s->pool, gate, m->situ, gate, rows, m->width);
+    ops_mul(s->pool, gate, up, up, rows, m->width);
+}
+
 /* NaN passes every limit: it is found where the values go next. */
 void mlp_activate(const Step *s, const MlpSpec *m, float *gate, float *up, int rows) {
     size_t n = (size_t)rows * (size_t)m->width;
     if (!gate) {
         ops_act(s->pool, m->activation, up, up, rows, m->width);
+        return;
+    }
+    if (m->situ != 0) {
+        situ(s, m, gate, up, rows);
         return;
     }
     if (m->gate_scale != 0) ops_scale(s->pool, gate, m->gate_scale, gate, rows, m->width);
@@ -106,7 +118,10 @@ static const char *activation_name(Activation act) {
 
 void mlp_describe(const MlpSpec *m, Buffer *out) {
     buffer_printf(out, "%s: width %d, %s%s", m->gate.name ? "gated mlp" : "mlp", m->width,
-                  m->xielu.alpha_p ? "xielu" : activation_name(m->activation), m->up.bias ? ", biases" : "");
+                  m->xielu.alpha_p ? "xielu"
+                  : m->situ != 0   ? "situ"
+                                   : activation_name(m->activation),
+                  m->up.bias ? ", biases" : "");
 }
 
 static bool ffn_bind(Binder *b, const LayerSpec *spec, int layer, LayerWeights *out) {

@@ -23,6 +23,10 @@ static int query_dim(const MlaSpec *m) {
     return m->nope_dim + m->rope_dim;
 }
 
+static int gate_width(const MlaSpec *m) {
+    return m->gate_each ? m->n_heads * m->v_dim : m->n_heads;
+}
+
 static bool mla_bind(Binder *b, const LayerSpec *spec, int layer, LayerWeights *out) {
     const MlaSpec *m = &spec->mla;
     MlaWeights *w = &out->mla;
@@ -40,7 +44,7 @@ static bool mla_bind(Binder *b, const LayerSpec *spec, int layer, LayerWeights *
            bind_norm(b, &m->kv_norm, layer, m->kv_rank, &w->kv_norm) &&
            bind_experts(b, m->embed_q, layer, m->n_heads, m->kv_rank, m->nope_dim, &w->embed_q) &&
            bind_experts(b, m->unembed, layer, m->n_heads, m->v_dim, m->kv_rank, &w->unembed) &&
-           bind_linear(b, &m->gate, layer, m->n_heads, hidden, &w->gate) &&
+           bind_linear(b, &m->gate, layer, gate_width(m), hidden, &w->gate) &&
            bind_linear(b, &m->o, layer, hidden, (int64_t)m->n_heads * m->v_dim, &w->o);
 }
 
@@ -124,12 +128,17 @@ static bool attend_latents(Step *s, int layer, const MlaSpec *m, const float *q,
     return attend(&args, rows, s->n, s->pool, s->arena);
 }
 
-/* values [n][n_heads * v_dim] times a gate per head. */
+/* values [n][n_heads * v_dim] times a gate per head, or one each. */
 static bool gate_values(Step *s, int layer, const float *x, float *values) {
     const MlaSpec *m = &s->blueprint->layers[layer].mla;
-    LinearJob job = {.w = s->weights->layers[layer].mla.gate, .y = step_floats(s, s->n, m->n_heads)};
+    LinearJob job = {.w = s->weights->layers[layer].mla.gate};
     if (!job.w) return true;
+    job.y = step_floats(s, s->n, gate_width(m));
     if (!job.y || !step_linear(s, &job, 1, x, s->blueprint->hidden, layer, "gate")) return false;
+    if (m->gate_each) {
+        ops_act_mul(s->pool, ACT_SIGMOID, job.y, values, values, s->n, gate_width(m));
+        return true;
+    }
     ops_act(s->pool, ACT_SIGMOID, job.y, job.y, s->n, m->n_heads);
     heads_gate(s, job.y, values, m->n_heads, m->v_dim);
     return true;
@@ -181,7 +190,7 @@ static void mla_describe(const LayerSpec *spec, Buffer *out) {
     buffer_printf(out, "latent attention: %d heads of %d + %d dims, latent %d", m->n_heads, m->nope_dim, m->rope_dim,
                   m->kv_rank);
     if (m->q_rank) buffer_printf(out, ", query latent %d", m->q_rank);
-    if (m->gate.name) buffer_text(out, ", gate per head");
+    if (m->gate.name) buffer_text(out, m->gate_each ? ", gate per value" : ", gate per head");
     if (m->index.shared) buffer_text(out, ", of positions that the last index chose");
     if (m->index.n_chosen && !m->index.shared)
         buffer_printf(out, ", of %d positions that an index of %d heads of %d chooses", m->index.n_chosen,

@@ -24,6 +24,10 @@ static const char hybrid[] = "\"model_type\": \"bailing_hybrid\", \"hidden_size\
 static const char kimi[] = "\"model_type\": \"kimi_linear\", \"hidden_size\": 48, \"intermediate_size\": 20,"
                            " \"num_hidden_layers\": 4, \"num_attention_heads\": 6, \"vocab_size\": 50, \"head_dim\": 9,"
                            " \"mla_use_nope\": true";
+static const char third[] =
+    "\"model_type\": \"kimi_k3\", \"hidden_size\": 48, \"intermediate_size\": 20, \"num_hidden_layers\": 3,"
+    " \"num_attention_heads\": 6, \"vocab_size\": 50, \"q_lora_rank\": 8, \"num_experts\": 32, "
+    "\"moe_intermediate_size\": 8";
 #define KIMI_LISTS ", \"linear_attn_config\": {\"num_heads\": 3, \"head_dim\": 7, \"kda_layers\": [1, 2, 4], "
 
 /* Layers 0 and 2 forget; 1 and 3 end a group, and 4 is of no whole group. */
@@ -88,6 +92,35 @@ static void kimi_counts_its_layers_from_one(void **state) {
     blueprint_clear(&b);
 }
 
+static void the_third_kimi_says_what_it_has(void **state) {
+    (void)state;
+    Blueprint b = test_blueprint_read(third, KIMI_LISTS "\"full_attn_layers\": [3]}");
+    assert_int_equal(b.residual_block, 0);
+    assert_int_equal(b.layers[0].experts.latent, 0);
+    assert_int_equal(b.layers[0].experts.rule.n_chosen, 16);
+    assert_true(b.layers[0].experts.expert.situ == 1 && b.layers[0].experts.expert.situ_up == 0);
+    assert_true(b.layers[0].delta.decay_floor == 0);
+    assert_null(b.layers[2].mla.gate.name);
+    assert_true(b.layers[2].mla.q_norm.eps == 1e-6f && b.final_norm.eps == 1e-5f);
+    blueprint_clear(&b);
+    b = test_blueprint_read(third, KIMI_LISTS
+                            "\"full_attn_layers\": [3], \"gate_lower_bound\": -5, \"use_full_rank_gate\": true},"
+                            " \"attn_res_block_size\": 2, \"routed_expert_hidden_size\": 24,"
+                            " \"activation_situ_beta\": 2.5, \"activation_situ_linear_beta\": 7,"
+                            " \"mla_use_output_gate\": true, \"first_k_dense_replace\": 1");
+    assert_int_equal(b.residual_block, 2);
+    assert_int_equal(b.layers[1].experts.latent, 24);
+    assert_int_equal(b.layers[1].experts.latent_norm.kind, NORM_NONE);
+    assert_true(b.layers[0].mlp.situ == 2.5f && b.layers[1].experts.shared.situ_up == 7);
+    assert_true(b.layers[0].delta.decay_floor == -5);
+    assert_null(b.layers[0].delta.z_down.name);
+    assert_true(b.layers[2].mla.gate_each);
+    blueprint_clear(&b);
+    test_blueprint_refused(third, KIMI_LISTS "\"full_attn_layers\": [3]}, \"hidden_act\": \"silu\"", "not \"situ\"");
+    test_blueprint_refused(third, KIMI_LISTS "\"full_attn_layers\": [3]}, \"moe_router_activation_func\": \"softmax\"",
+                           "moe_router_activation_func");
+}
+
 static void what_no_reference_runs_is_refused(void **state) {
     (void)state;
     test_blueprint_refused(kimi, KIMI_LISTS "\"full_attn_layers\": [3, 4]}", "layer 4 is in both or none");
@@ -111,6 +144,7 @@ int main(void) {
         cmocka_unit_test(later_layers_forget_more_slowly),
         cmocka_unit_test(the_shared_width_is_of_one_expert_or_of_all),
         cmocka_unit_test(kimi_counts_its_layers_from_one),
+        cmocka_unit_test(the_third_kimi_says_what_it_has),
         cmocka_unit_test(what_no_reference_runs_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
