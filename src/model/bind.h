@@ -114,7 +114,7 @@ typedef struct ExpertsWeights {
 
 /* The weights of a layer, beside its LayerSpec. The Linears and vectors belong to the Weights that made them. */
 typedef struct LayerWeights {
-    Norm mixer_norm, ffn_norm, mixer_out, ffn_out, mid_norm, output_norm;
+    Norm enter_norm, mixer_norm, ffn_norm, mixer_out, ffn_out, mid_norm, output_norm;
     ResidualWeights mixer_residual, ffn_residual;
     AttentionWeights attention;
     MlaWeights mla;

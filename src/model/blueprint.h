@@ -391,13 +391,15 @@ typedef struct ResidualSpec {
 } ResidualSpec;
 
 typedef struct LayerSpec {
-    int names_back; /* '*' in its names is its number less this: layers that run again, or are counted anew */
+    int names_back;      /* '*' in its names is its number less this: layers that run again, or are counted anew */
+    NormSpec enter_norm; /* of the hidden rows before all else: what goes on from there */
     NormSpec mixer_norm, ffn_norm; /* before each */
     NormSpec mixer_out, ffn_out;   /* after each, before it is added */
     NormSpec mid_norm;             /* of the hidden rows once the mixer's are added: what goes on from there */
     bool parallel; /* both halves read the layer's input (the mixer's norm where ffn_norm is none) and are added at once
                     */
-    float residual_scale; /* of each half's result; 0: 1 */
+    float mixer_scale, ffn_scale; /* of each half's result; 0: 1 */
+    float mixer_keep, ffn_keep;   /* of the hidden rows before it is added; 0: 1. Not with `parallel` */
     LaurelSpec laurel;
     /* Where Blueprint.residual_block is not 0. */
     ResidualSpec mixer_residual, ffn_residual;

@@ -83,11 +83,21 @@ static const float *mixer_input(Step *s, int layer, float *to) {
     return to;
 }
 
-/* One half's result, normed and scaled as the layer says, in place. */
-static void finish_half(Step *s, int layer, const NormSpec *spec, const Norm *norm, float *y) {
-    float scale = s->blueprint->layers[layer].residual_scale;
-    step_norm(s, spec, norm, y, y, s->n, s->blueprint->hidden);
+static void scale_rows(const Step *s, float scale, float *y) {
     if (scale != 0 && scale != 1) ops_scale(s->pool, y, scale, y, s->n, s->blueprint->hidden);
+}
+
+/* The mixer's result, normed and scaled as the layer says, in place; and the feed-forward's. */
+static void finish_mixer(const Step *s, int layer, float *y) {
+    const LayerSpec *spec = &s->blueprint->layers[layer];
+    step_norm(s, &spec->mixer_out, &s->weights->layers[layer].mixer_out, y, y, s->n, s->blueprint->hidden);
+    scale_rows(s, spec->mixer_scale, y);
+}
+
+static void finish_ffn(const Step *s, int layer, float *y) {
+    const LayerSpec *spec = &s->blueprint->layers[layer];
+    step_norm(s, &spec->ffn_out, &s->weights->layers[layer].ffn_out, y, y, s->n, s->blueprint->hidden);
+    scale_rows(s, spec->ffn_scale, y);
 }
 
 static const float *ffn_input(Step *s, int layer, const float *fallback, float *to) {
@@ -107,7 +117,8 @@ static const float *add_mixer(Step *s, int layer, const float *in, Scratch *t) {
     const LayerSpec *spec = &s->blueprint->layers[layer];
     const LayerWeights *w = &s->weights->layers[layer];
     int hidden = s->blueprint->hidden;
-    finish_half(s, layer, &spec->mixer_out, &w->mixer_out, t->y);
+    finish_mixer(s, layer, t->y);
+    scale_rows(s, spec->mixer_keep, s->hidden);
     if (spec->mid_norm.kind != NORM_NONE) {
         ops_add(s->pool, s->hidden, t->y, s->hidden, s->n, hidden);
         step_norm(s, &spec->mid_norm, &w->mid_norm, s->hidden, s->hidden, s->n, hidden);
@@ -138,11 +149,10 @@ static void finish_output(Step *s, int layer) {
 /* Mixer and feed-forward side by side. in: what the mixer read. */
 static bool finish_parallel(Step *s, int layer, const float *in, Scratch *t) {
     const LayerSpec *spec = &s->blueprint->layers[layer];
-    const LayerWeights *w = &s->weights->layers[layer];
     int hidden = s->blueprint->hidden;
-    finish_half(s, layer, &spec->mixer_out, &w->mixer_out, t->y);
+    finish_mixer(s, layer, t->y);
     if (!spec->ffn->run(s, layer, ffn_input(s, layer, in, t->x), t->z)) return false;
-    finish_half(s, layer, &spec->ffn_out, &w->ffn_out, t->z);
+    finish_ffn(s, layer, t->z);
     ops_add(s->pool, t->y, t->z, t->y, s->n, hidden);
     ops_add(s->pool, s->hidden, t->y, s->hidden, s->n, hidden);
     finish_output(s, layer);
@@ -152,16 +162,16 @@ static bool finish_parallel(Step *s, int layer, const float *in, Scratch *t) {
 /* A layer after its mixer, whose output is in y; `in` is what the mixer read. */
 static bool layer_finish(Step *s, int layer, const float *in, Scratch *t) {
     const LayerSpec *spec = &s->blueprint->layers[layer];
-    const LayerWeights *w = &s->weights->layers[layer];
     residual_begin(s, layer);
     if (spec->parallel) return finish_parallel(s, layer, in, t);
     const float *x =
         spec->mixer ? (spec->ffn ? add_mixer(s, layer, in, t) : NULL) : ffn_input(s, layer, s->hidden, t->x);
     if (spec->ffn) {
         if (!x || !spec->ffn->run(s, layer, x, t->y)) return false;
-        finish_half(s, layer, &spec->ffn_out, &w->ffn_out, t->y);
+        finish_ffn(s, layer, t->y);
+        scale_rows(s, spec->ffn_keep, s->hidden);
     } else if (spec->mixer) {
-        finish_half(s, layer, &spec->mixer_out, &w->mixer_out, t->y);
+        finish_mixer(s, layer, t->y);
     }
     if (spec->mixer || spec->ffn) ops_add(s->pool, s->hidden, t->y, s->hidden, s->n, s->blueprint->hidden);
     if (s->per_layer && !s->blueprint->altup.n) { /* with several streams it is added to the others */
@@ -396,6 +406,8 @@ static bool layers_forward(Step *s, const int *from, int n_wanted, Scratch *t) {
     int leave = n_wanted < s->n ? last_storing_layer(b) : b->n_layers; /* where the others leave */
     for (int i = 0; i < b->n_layers; i++) {
         ArenaMark mark = arena_mark(s->arena);
+        step_norm(s, &b->layers[i].enter_norm, &s->weights->layers[i].enter_norm, s->hidden, s->hidden, s->n,
+                  b->hidden);
         if (b->altup.n && !altup_predict(s, i, t->x)) return false;
         if (!(i == leave ? storing_layer_forward(s, i, from, n_wanted, t) : layer_forward(s, i, t))) return false;
         if (i == leave && n_wanted == 0) return true;

@@ -181,7 +181,8 @@ static bool plan_layer(Binder *b, int layer, LayerWeights *w) {
     const LayerSpec *spec = &b->blueprint->layers[layer];
     int hidden = b->blueprint->hidden, i = layer - spec->names_back;
     b->repeats = spec->names_back != 0;
-    return bind_norm(b, &spec->mixer_norm, i, hidden, &w->mixer_norm) &&
+    return bind_norm(b, &spec->enter_norm, i, hidden, &w->enter_norm) &&
+           bind_norm(b, &spec->mixer_norm, i, hidden, &w->mixer_norm) &&
            bind_norm(b, &spec->ffn_norm, i, hidden, &w->ffn_norm) &&
            bind_norm(b, &spec->mixer_out, i, hidden, &w->mixer_out) &&
            bind_norm(b, &spec->ffn_out, i, hidden, &w->ffn_out) &&

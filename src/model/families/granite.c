@@ -84,7 +84,7 @@ static bool granite_blueprint(const Config *c, Blueprint *b) {
     if (strcmp(config_string_or(c, "model_type", ""), "granitemoehybrid") == 0) make_hybrid(c, b);
     for (int i = 0; i < b->n_layers; i++) {
         b->layers[i].attention.scale = scale;
-        b->layers[i].residual_scale = residual;
+        b->layers[i].mixer_scale = b->layers[i].ffn_scale = residual;
         if (mixture) standard_use_experts(&b->layers[i], &e);
     }
     if (scale == 0 || residual == 0 || divisor == 0 || b->embedding_scale == 0)

@@ -17,7 +17,7 @@ static bool minicpm_blueprint(const Config *c, Blueprint *b) {
     int base = config_size(c, "dim_model_base");
     b->embedding_scale = (float)config_number(c, "scale_emb");
     b->head_scale = (float)((double)base / b->hidden);
-    for (int i = 0; i < b->n_layers; i++) b->layers[i].residual_scale = residual;
+    for (int i = 0; i < b->n_layers; i++) b->layers[i].mixer_scale = b->layers[i].ffn_scale = residual;
     if (residual == 0 || b->embedding_scale == 0) return config_fail(c, "has \"scale_depth\" or \"scale_emb\" 0");
     return config_ok(c);
 }

@@ -34,7 +34,7 @@ static bool minicpm3_blueprint(const Config *c, Blueprint *b) {
     AttentionSpec none = {0};
     for (int i = 0; i < n_layers; i++) {
         b->layers[i] = standard_layer(&none, &mlp, b->final_norm.eps);
-        b->layers[i].residual_scale = residual;
+        b->layers[i].mixer_scale = b->layers[i].ffn_scale = residual;
         b->layers[i].mixer = &mixer_mla;
         b->layers[i].mla = mla;
     }

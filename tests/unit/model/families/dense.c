@@ -83,12 +83,12 @@ static void caps_and_scales(void **state) {
     blueprint_clear(&b);
     expect_refused("gemma2", ", \"attn_logit_softcapping\": 0", "attn_logit_softcapping");
     b = read_good("granite", ", \"logits_scaling\": 8, \"attention_multiplier\": 0.25, \"residual_multiplier\": 0.5");
-    assert_true(b.logit_scale == 0.125f && b.layers[1].attention.scale == 0.25f && b.layers[1].residual_scale == 0.5f);
+    assert_true(b.logit_scale == 0.125f && b.layers[1].attention.scale == 0.25f && b.layers[1].mixer_scale == 0.5f);
     blueprint_clear(&b);
     expect_refused("granite", ", \"logits_scaling\": 0", "logits_scaling");
     b = read_good("minicpm", ", \"scale_depth\": 3, \"scale_emb\": 12, \"dim_model_base\": 24");
     assert_true(b.embedding_scale == 12 && b.head_scale == 0.5f);
-    assert_true(b.layers[0].residual_scale == 1.7320508f); /* 3 / sqrt(3 layers) */
+    assert_true(b.layers[0].ffn_scale == 1.7320508f); /* 3 / sqrt(3 layers) */
     blueprint_clear(&b);
     b = read_good("olmo", ", \"clip_qkv\": 6");
     assert_true(b.layers[2].attention.clip == 6 && b.final_norm.kind == NORM_LAYER && !b.final_norm.weight);

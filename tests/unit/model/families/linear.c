@@ -121,6 +121,29 @@ static void the_third_kimi_says_what_it_has(void **state) {
                            "moe_router_activation_func");
 }
 
+/* Every second layer is linear where nothing is said; both norms are of what goes on. */
+static void minimax_text_weighs_both_sides_of_its_sums(void **state) {
+    static const char text[] =
+        "\"model_type\": \"minimax\", \"architectures\": [\"MiniMaxForCausalLM\"], \"hidden_size\":"
+        " 48, \"num_hidden_layers\": 3, \"num_attention_heads\": 6, \"num_key_value_heads\": 2,"
+        " \"intermediate_size\": 20, \"vocab_size\": 50";
+    (void)state;
+    Blueprint b = test_blueprint_read(text, ", \"linear_attn_alpha_factor\": 3, \"full_attn_beta_factor\": 0.5");
+    for (int i = 0; i < 3; i++) {
+        assert_ptr_equal(b.layers[i].mixer, i == 1 ? &mixer_lightning : &mixer_attention);
+        assert_true(b.layers[i].mixer_keep == (i == 1 ? 3 : 1) && b.layers[i].mixer_scale == (i == 1 ? 1 : 0.5f));
+        assert_int_equal(b.layers[i].mixer_norm.kind, NORM_NONE);
+        assert_int_equal(b.layers[i].mid_norm.kind, NORM_RMS);
+    }
+    assert_float_equal(b.layers[1].lightning.slope_scale, 0.5000125, 1e-6); /* 1 - 1 / 2.00001 + 1e-5 */
+    assert_int_equal(b.layers[1].lightning.k.rows.from, 8);
+    assert_int_equal(b.layers[0].experts.rule.score, ROUTER_SOFTMAX);
+    blueprint_clear(&b);
+    test_blueprint_refused(text, ", \"mlp_beta_factor\": 0", "leaves nothing to add");
+    test_blueprint_refused(text, ", \"layer_types\": [\"full_attention\", \"sliding_attention\", \"full_attention\"]",
+                           "item 1 is neither");
+}
+
 static void what_no_reference_runs_is_refused(void **state) {
     (void)state;
     test_blueprint_refused(kimi, KIMI_LISTS "\"full_attn_layers\": [3, 4]}", "layer 4 is in both or none");
@@ -145,6 +168,7 @@ int main(void) {
         cmocka_unit_test(the_shared_width_is_of_one_expert_or_of_all),
         cmocka_unit_test(kimi_counts_its_layers_from_one),
         cmocka_unit_test(the_third_kimi_says_what_it_has),
+        cmocka_unit_test(minimax_text_weighs_both_sides_of_its_sums),
         cmocka_unit_test(what_no_reference_runs_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
