@@ -102,8 +102,11 @@ static ExpertsSpec read_experts(const Config *c) {
     e.shared = read_mlp(c, config_size_or(c, "moe_shared_expert_intermediate_size", 7688),
                         "model.layers.*.mixer.shared_experts.up_proj", "model.layers.*.mixer.shared_experts.down_proj");
     config_size_or(c, "n_shared_experts", 1); /* one of that width, whatever it says */
-    if (config_has(c, "moe_latent_size"))
-        config_fail(c, "\"moe_latent_size\" is set: experts in a latent space are not supported yet");
+    e.latent = config_size_unless_null(c, "moe_latent_size", 0);
+    if (e.latent) {
+        e.latent_in = (LinearSpec){.name = "model.layers.*.mixer.fc1_latent_proj", .bias = e.expert.up.bias};
+        e.latent_out = (LinearSpec){.name = "model.layers.*.mixer.fc2_latent_proj", .bias = e.expert.up.bias};
+    }
     if (e.rule.n_experts % e.rule.n_groups || e.rule.n_kept_groups > e.rule.n_groups)
         config_fail(c, "%d experts in %d groups, of which %d are kept, cannot be", e.rule.n_experts, e.rule.n_groups,
                     e.rule.n_kept_groups);

@@ -166,7 +166,7 @@ static void searched_layers(void **state) {
 
 static void what_no_reference_has_is_refused(void **state) {
     (void)state;
-    expect_refused("gemma3_text", ", \"use_bidirectional_attention\": true", "use_bidirectional_attention");
+    expect_refused("gemma", ", \"use_bidirectional_attention\": true", "use_bidirectional_attention");
     expect_refused("gemma3_text", ", \"sliding_window\": null", "sliding_window");
     expect_refused("cohere2", ", \"use_qk_norm\": true", "use_qk_norm");
     expect_refused("cohere2", ", \"rotary_pct\": 0.5", "rotary_pct");
