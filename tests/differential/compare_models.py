@@ -222,7 +222,7 @@ def write_models(folder, corpus):
                           ("spm-bpe-user", dict(model_type="bpe", byte_fallback=True, normalization_rule_tsv=str(folder / "rules.tsv"), user_defined_symbols=USER + SPACES)),
                           ("spm-unigram-user", dict(model_type="unigram", normalization_rule_tsv=str(folder / "rules.tsv"), user_defined_symbols=USER + SPACES,
                                                     remove_extra_whitespaces=False)),
-                          ("spm-characters", dict(model_type="char", user_defined_symbols=["he", "hello"]))):
+                          ("spm-characters", dict(model_type="char", normalization_rule_tsv=str(folder / "rules.tsv"), user_defined_symbols=["he", "hello"]))):
         (folder / name).mkdir(exist_ok=True)
         sentencepiece.SentencePieceTrainer.train(input=str(folder / "corpus.txt"), model_prefix=str(folder / name / "tokenizer"), vocab_size=700,
                                                  minloglevel=2, character_coverage=0.98, hard_vocab_limit=False, **options)

@@ -130,6 +130,10 @@ static void tests_are_as_in_jinja2(void **state) {
     (void)state;
     run_file("tests", 130);
 }
+static void operators_as_tests_and_other_methods_are_as_in_jinja2(void **state) {
+    (void)state;
+    run_file("more", 136);
+}
 static void conversations_are_as_in_jinja2(void **state) {
     (void)state;
     run_file("conversations", 10);
@@ -275,6 +279,7 @@ int main(void) {
         cmocka_unit_test(strings_are_as_in_python),
         cmocka_unit_test(filters_are_as_in_jinja2),
         cmocka_unit_test(tests_are_as_in_jinja2),
+        cmocka_unit_test(operators_as_tests_and_other_methods_are_as_in_jinja2),
         cmocka_unit_test(conversations_are_as_in_jinja2),
         cmocka_unit_test(errors_name_line_and_expression),
         cmocka_unit_test(what_the_template_raises_reaches_the_user),
