@@ -4,6 +4,7 @@
 #include "convert/gguf_blocks.h"
 #include "file/gguf.h"
 
+#include <math.h>
 #include <string.h>
 
 static uint16_t read_half(const uint8_t *p) {
@@ -79,6 +80,10 @@ static void codes_q8_0(const uint8_t *block, uint8_t *out) {
     for (int i = 0; i < 32; i++) out[i] = block[2 + i] ^ 0x80; /* + 128 */
 }
 
+static void codes_mxfp4(const uint8_t *block, uint8_t *out) {
+    nibbles(block + 1, out);
+}
+
 /* 64 bytes of four 2-bit planes: value 128n + 32j + l is bits 2j of byte 32n + l. */
 static void two_bits(const uint8_t *q, uint8_t *out) {
     for (int e = 0; e < 256; e++) out[e] = q[e / 128 * 32 + e % 32] >> 2 * (e / 32 % 4) & 3;
@@ -146,19 +151,23 @@ static void sub_q6_k(const uint8_t *packed, int j, int *scale, int *min) {
     *min = 0;
 }
 
+/* E2M1, doubled. */
+static const int8_t fp4_levels[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
 static const BlockFormat formats[] = {
-    /* type, mode, values, bytes, bits, group, offset, scale_at, min_at, sub_at, sub_bytes, sub_signed, codes, sub_scale
-     */
-    {GGML_Q4_0, "affine", 32, 18, 4, 32, 8, 0, -1, 0, 0, false, codes_q4_0, NULL},
-    {GGML_Q4_1, "affine", 32, 20, 4, 32, 0, 0, 2, 0, 0, false, codes_q4_1, NULL},
-    {GGML_Q5_0, "affine", 32, 22, 5, 32, 16, 0, -1, 0, 0, false, codes_q5_0, NULL},
-    {GGML_Q5_1, "affine", 32, 24, 5, 32, 0, 0, 2, 0, 0, false, codes_q5_1, NULL},
-    {GGML_Q8_0, "affine", 32, 34, 8, 32, 128, 0, -1, 0, 0, false, codes_q8_0, NULL},
-    {GGML_Q2_K, "q2_k", 256, 84, 2, 16, 0, 80, 82, 0, 16, false, codes_q2_k, sub_q2_k},
-    {GGML_Q3_K, "q3_k", 256, 110, 3, 16, 4, 108, -1, 96, 12, false, codes_q3_k, sub_q3_k},
-    {GGML_Q4_K, "q4_k", 256, 144, 4, 32, 0, 0, 2, 4, 12, false, codes_q4_k, sub_q4_k},
-    {GGML_Q5_K, "q5_k", 256, 176, 5, 32, 0, 0, 2, 4, 12, false, codes_q5_k, sub_q4_k},
-    {GGML_Q6_K, "q6_k", 256, 210, 6, 16, 32, 208, -1, 192, 16, true, codes_q6_k, sub_q6_k},
+    /* type, mode, values, bytes, bits, group, offset, scale_at, min_at, sub_at, sub_bytes, sub_signed, codes,
+     * sub_scale, levels */
+    {GGML_Q4_0, "affine", 32, 18, 4, 32, 8, 0, -1, 0, 0, false, codes_q4_0, NULL, NULL},
+    {GGML_Q4_1, "affine", 32, 20, 4, 32, 0, 0, 2, 0, 0, false, codes_q4_1, NULL, NULL},
+    {GGML_Q5_0, "affine", 32, 22, 5, 32, 16, 0, -1, 0, 0, false, codes_q5_0, NULL, NULL},
+    {GGML_Q5_1, "affine", 32, 24, 5, 32, 0, 0, 2, 0, 0, false, codes_q5_1, NULL, NULL},
+    {GGML_Q8_0, "affine", 32, 34, 8, 32, 128, 0, -1, 0, 0, false, codes_q8_0, NULL, NULL},
+    {GGML_MXFP4, "mxfp4", 32, 17, 4, 32, 0, 0, -1, 0, 0, false, codes_mxfp4, NULL, fp4_levels},
+    {GGML_Q2_K, "q2_k", 256, 84, 2, 16, 0, 80, 82, 0, 16, false, codes_q2_k, sub_q2_k, NULL},
+    {GGML_Q3_K, "q3_k", 256, 110, 3, 16, 4, 108, -1, 96, 12, false, codes_q3_k, sub_q3_k, NULL},
+    {GGML_Q4_K, "q4_k", 256, 144, 4, 32, 0, 0, 2, 4, 12, false, codes_q4_k, sub_q4_k, NULL},
+    {GGML_Q5_K, "q5_k", 256, 176, 5, 32, 0, 0, 2, 4, 12, false, codes_q5_k, sub_q4_k, NULL},
+    {GGML_Q6_K, "q6_k", 256, 210, 6, 16, 32, 208, -1, 192, 16, true, codes_q6_k, sub_q6_k, NULL},
 };
 
 const BlockFormat *block_format(uint32_t type) {
@@ -168,6 +177,11 @@ const BlockFormat *block_format(uint32_t type) {
 }
 
 void block_scale(const BlockFormat *f, const uint8_t *block, int j, float *scale, float *min) {
+    if (f->levels) {
+        *scale = ldexpf(1, block[f->scale_at] - 128); /* halved: the levels are doubled */
+        *min = 0;
+        return;
+    }
     float d = half_to_float(read_half(block + f->scale_at));
     float m = f->min_at < 0 ? 0.0f : half_to_float(read_half(block + f->min_at));
     if (!f->sub_scale) { /* these add their minimum, K-quants subtract it */
@@ -195,7 +209,8 @@ static void decode_block(const BlockFormat *f, const uint8_t *block, float *out)
     for (int j = 0; j < f->values / f->group; j++) {
         float scale, min;
         block_scale(f, block, j, &scale, &min);
-        for (int i = j * f->group; i < (j + 1) * f->group; i++) out[i] = scale * (float)(codes[i] - f->offset) - min;
+        for (int i = j * f->group; i < (j + 1) * f->group; i++)
+            out[i] = scale * (float)(f->levels ? f->levels[codes[i]] : codes[i] - f->offset) - min;
     }
 }
 

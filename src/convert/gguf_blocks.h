@@ -1,7 +1,7 @@
 /* The block formats of GGUF, taken apart: unsigned codes in natural order, a scale and a minimum per group. One row of
  * the table per type; the import and the reference decoder both read it.
  *
- * A value is scale * (code - offset) - min, in f32. */
+ * A value is scale * (code - offset) - min, in f32, or scale * levels[code]. */
 #ifndef LOCKSTEP_CONVERT_GGUF_BLOCKS_H
 #define LOCKSTEP_CONVERT_GGUF_BLOCKS_H
 
@@ -20,6 +20,7 @@ typedef struct BlockFormat {
     void (*codes)(const uint8_t *block, uint8_t *out); /* `values` bytes */
     /* K-quants: scale and min of group j as small integers. */
     void (*sub_scale)(const uint8_t *packed, int j, int *scale, int *min);
+    const int8_t *levels; /* microscaling: twice the value of each code, and the scale is a power of two, one byte */
 } BlockFormat;
 
 /* NULL for float types and for types that are not read. */

@@ -2,21 +2,15 @@
  * here is refused, because a field that is silently dropped is a model that answers wrongly; so is a tensor without a
  * rule, or one whose shape is not the one that the metadata implies. */
 #include "convert/gguf_model.h"
-#include "base/decimal.h"
-#include "base/json.h"
 #include "convert/gguf_blocks.h"
-#include "convert/gguf_llama.h"
 #include "convert/gguf_rope.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-static const Architecture *const architectures[] = {&gguf_llama};
-
-enum { MAX_SIZE = 1 << 30, MAX_LAYERS = 1 << 14, NAME = 256 };
+enum { MAX_SIZE = 1 << 30, MAX_LAYERS = 1 << 14, MAX_EXPERTS = 1 << 16, NAME = 256 };
 
 /* ---- look-up ---- */
 
@@ -30,8 +24,7 @@ static bool is_text(const GgufValue *v, const char *text) {
     return v && v->kind == GGUF_STRING && v->count == strlen(text) && memcmp(v->data, text, v->count) == 0;
 }
 
-/* A size, or one per layer that are all the same; absent: the fallback, or an error when that is 0. */
-static bool want_size(const GgufModel *m, const char *key, int64_t fallback, int64_t *out, Error *err) {
+bool gguf_model_size(const GgufModel *m, const char *key, int64_t fallback, int64_t *out, Error *err) {
     const GgufValue *v = gguf_model_find(m, key);
     if (!v && fallback) {
         *out = fallback;
@@ -50,53 +43,105 @@ static bool want_size(const GgufModel *m, const char *key, int64_t fallback, int
     return true;
 }
 
-void gguf_rule_name(const char *pattern, int64_t layer, const char *suffix, char *out, size_t capacity) {
-    const char *star = strchr(pattern, '*');
-    if (star)
-        snprintf(out, capacity, "%.*s%" PRId64 "%s%s", (int)(star - pattern), pattern, layer, star + 1, suffix);
-    else
-        snprintf(out, capacity, "%s%s", pattern, suffix);
+bool gguf_model_number(const GgufModel *m, const char *key, double fallback, double *out, Error *err) {
+    const GgufValue *v = gguf_model_find(m, key);
+    *out = fallback;
+    if (!v) return true;
+    return (gguf_number(v, out) && isfinite(*out)) || error_set(err, "metadata %s.%s is no number", m->arch->name, key);
 }
 
-/* Matches "blk.12.attn_q" against "blk.*.attn_q"; a number has no leading zero, so a name has one spelling. */
-static bool match_rule(const char *pattern, const char *name, size_t n, int64_t *layer) {
-    const char *star = strchr(pattern, '*');
-    *layer = -1;
-    if (!star) return strlen(pattern) == n && memcmp(pattern, name, n) == 0;
-    size_t before = (size_t)(star - pattern), after = strlen(star + 1);
-    if (n <= before + after || memcmp(pattern, name, before) != 0) return false;
-    if (memcmp(star + 1, name + n - after, after) != 0 || n - before - after > 6) return false;
-    *layer = 0;
-    for (size_t i = before; i < n - after; i++) {
-        if (name[i] < '0' || name[i] > '9' || (name[i] == '0' && i == before && i + 1 < n - after)) return false;
-        *layer = *layer * 10 + (name[i] - '0');
+double gguf_layer_value(const GgufModel *m, const char *key, int64_t layer, double absent) {
+    const GgufValue *v = gguf_model_find(m, key);
+    double n = absent;
+    bool yes;
+    if (v && v->kind == GGUF_ARRAY && v->item == GGUF_BOOL)
+        return layer < (int64_t)v->count ? v->data[layer] != 0 : absent;
+    if (v && v->kind == GGUF_ARRAY) return gguf_item_number(v, (uint64_t)layer, &n) ? n : absent;
+    if (gguf_bool(v, &yes)) return yes;
+    return gguf_number(v, &n) ? n : absent;
+}
+
+/* ---- tensors by name ---- */
+
+void gguf_rule_name(const char *pattern, int64_t layer, int64_t expert, const char *suffix, char *out,
+                    size_t capacity) {
+    size_t n = 0;
+    for (const char *p = pattern; *p && n + 24 < capacity; p++) {
+        if (*p == '*' || *p == '#')
+            n += (size_t)snprintf(out + n, capacity - n, "%" PRId64, *p == '*' ? layer : expert);
+        else
+            out[n++] = *p;
     }
+    snprintf(out + n, capacity - n, "%s", suffix);
+}
+
+/* A number of at most six digits without a leading zero, so that a name has one spelling. */
+static bool read_index(const char **at, const char *end, int64_t *out) {
+    const char *p = *at;
+    int64_t n = 0;
+    while (p < end && *p >= '0' && *p <= '9' && p - *at < 7) n = n * 10 + (*p++ - '0');
+    if (p == *at || p - *at > 6 || (**at == '0' && p - *at > 1)) return false;
+    *at = p;
+    *out = n;
     return true;
 }
 
-const TensorRule *gguf_rule(const Architecture *arch, const char *name, int64_t *layer, bool *bias) {
+/* "blk.12.attn_q" against "blk.*.attn_q". */
+static bool match_rule(const char *pattern, const char *name, size_t length, TensorPlace *place) {
+    const char *end = name + length;
+    place->layer = place->expert = -1;
+    for (; *pattern; pattern++) {
+        if (*pattern == '*' || *pattern == '#') {
+            if (!read_index(&name, end, *pattern == '*' ? &place->layer : &place->expert)) return false;
+        } else if (name == end || *name++ != *pattern) {
+            return false;
+        }
+    }
+    return name == end;
+}
+
+static bool has_end(const char *name, size_t n, const char *end) {
+    size_t m = strlen(end);
+    return n > m && memcmp(name + n - m, end, m) == 0;
+}
+
+bool gguf_place(const Architecture *arch, const char *name, TensorPlace *place) {
     size_t n = strlen(name);
-    *bias = n > 5 && strcmp(name + n - 5, ".bias") == 0;
-    if (!*bias && (n <= 7 || strcmp(name + n - 7, ".weight") != 0)) return NULL;
-    n -= *bias ? 5 : 7;
-    for (int i = 0; i < arch->n_rules; i++)
-        if (match_rule(arch->rules[i].from, name, n, layer))
-            return *bias && !arch->rules[i].bias_group ? NULL : &arch->rules[i];
-    return NULL;
+    bool bias = has_end(name, n, ".bias"), weight = has_end(name, n, ".weight");
+    for (int i = 0; i < MAX_RULE_LISTS && arch->rules[i]; i++)
+        for (const TensorRule *rule = arch->rules[i]; rule->from; rule++) {
+            bool whole = rule->flags & RULE_WHOLE;
+            const char *group = rule->bias_group ? arch->bias_keys[rule->bias_group] : "";
+            if (!whole && !weight && !(bias && (!group || *group))) continue;
+            if (!match_rule(rule->from, name, whole ? n : n - (bias ? 5 : 7), place)) continue;
+            place->rule = rule;
+            place->bias = bias && !whole;
+            return true;
+        }
+    return false;
 }
 
 /* ---- checks before sizes ---- */
 
+static bool name_architectures(const GgufValue *v, Error *err) {
+    Buffer known = {0};
+    const Architecture *const *a = gguf_architectures;
+    for (int i = 0; a[i]; i++)
+        if (i == 0 || strcmp(a[i]->name, a[i - 1]->name) != 0) buffer_printf(&known, "%s%s", i ? ", " : "", a[i]->name);
+    error_set(err, "architecture \"%.*s\" can not be imported yet; known: %s", v->count < 60 ? (int)v->count : 60,
+              (const char *)v->data, buffer_string(&known));
+    buffer_clear(&known);
+    return false;
+}
+
 static bool find_architecture(GgufModel *m, Error *err) {
     const GgufValue *v = gguf_find(m->file, "general.architecture");
     if (!v || v->kind != GGUF_STRING) return error_set(err, "does not say its architecture: not a model file");
-    for (size_t i = 0; i < sizeof architectures / sizeof *architectures; i++)
-        if (is_text(v, architectures[i]->name)) {
-            m->arch = architectures[i];
-            return true;
-        }
-    return error_set(err, "architecture \"%.*s\" can not be imported yet; known: llama",
-                     v->count < 60 ? (int)v->count : 60, (const char *)v->data);
+    for (int i = 0; gguf_architectures[i]; i++) {
+        m->arch = gguf_architectures[i];
+        if (is_text(v, m->arch->name) && (!m->arch->fits || m->arch->fits(m))) return true;
+    }
+    return name_architectures(v, err);
 }
 
 static bool check_whole(const GgufModel *m, Error *err) {
@@ -108,23 +153,60 @@ static bool check_whole(const GgufModel *m, Error *err) {
     return true;
 }
 
+/* Keys that every architecture may have: read here and in gguf_rope.c. */
+static const char *const common_keys[] = {
+    "vocab_size",
+    "context_length",
+    "embedding_length",
+    "block_count",
+    "feed_forward_length",
+    "attention.head_count",
+    "attention.head_count_kv",
+    "attention.layer_norm_rms_epsilon",
+    "attention.layer_norm_epsilon",
+    "attention.key_length",
+    "attention.value_length",
+    "attention.causal",
+    "expert_count",
+    "expert_used_count",
+    "tensor_data_layout", /* where the converter got the rows from; they are the same in the file */
+    "rope.dimension_count",
+    "rope.freq_base",
+    "rope.scale_linear",
+    "rope.scaling.type",
+    "rope.scaling.factor",
+    "rope.scaling.original_context_length",
+    "rope.scaling.finetuned",
+    "rope.scaling.attn_factor",
+    "rope.scaling.yarn_log_multiplier",
+    "rope.scaling.yarn_ext_factor",
+    "rope.scaling.yarn_attn_factor",
+    "rope.scaling.yarn_beta_fast",
+    "rope.scaling.yarn_beta_slow",
+    NULL,
+};
+
+static bool is_known(const Architecture *arch, const char *key) {
+    for (const char *const *k = common_keys; *k; k++)
+        if (strcmp(*k, key) == 0) return true;
+    for (const ConfigField *f = arch->fields; f && f->from; f++)
+        if (strcmp(f->from, key) == 0) return true;
+    return false;
+}
+
 static bool check_keys(const GgufModel *m, Error *err) {
     size_t prefix = strlen(m->arch->name);
     for (int i = 0; i < gguf_n_keys(m->file); i++) {
         const char *key = gguf_key(m->file, i);
         if (strncmp(key, m->arch->name, prefix) != 0 || key[prefix] != '.') continue;
-        const char *const *known = m->arch->known_keys;
-        while (*known && strcmp(*known, key + prefix + 1) != 0) known++;
-        if (!*known) return error_set(err, "metadata \"%.200s\" is not known here: the model may need it", key);
+        if (!is_known(m->arch, key + prefix + 1))
+            return error_set(err, "metadata \"%.200s\" is not known here: the model may need it", key);
     }
     return true;
 }
 
 static bool check_meaning(const GgufModel *m, Error *err) {
-    uint64_t n;
     bool causal;
-    if (gguf_uint(gguf_model_find(m, "expert_count"), &n) && n > 0)
-        return error_set(err, "has %" PRIu64 " experts per layer; mixtures of experts can not be imported yet", n);
     if (gguf_bool(gguf_model_find(m, "attention.causal"), &causal) && !causal)
         return error_set(err, "has attention that is not causal, which can not be imported");
     return true;
@@ -132,25 +214,39 @@ static bool check_meaning(const GgufModel *m, Error *err) {
 
 /* ---- sizes ---- */
 
+/* The one number of key-value heads of the layers that have any. */
+static bool read_kv_heads(GgufModel *m, Error *err) {
+    const char *key = "attention.head_count_kv";
+    const GgufValue *v = gguf_model_find(m, key);
+    if (!m->arch->mixed || !v || v->kind != GGUF_ARRAY) return gguf_model_size(m, key, m->n_heads, &m->n_kv_heads, err);
+    for (int64_t i = 0; i < m->n_layers; i++) {
+        double n = gguf_layer_value(m, key, i, -1);
+        if (!(n >= 0 && n <= MAX_SIZE) || floor(n) != n || (n > 0 && m->n_kv_heads && (int64_t)n != m->n_kv_heads))
+            return error_set(err, "metadata %s.%s is no count of heads for layer %" PRId64, m->arch->name, key, i);
+        if (n > 0) m->n_kv_heads = (int64_t)n;
+    }
+    return m->n_kv_heads > 0 || error_set(err, "has no layer with attention (%s.%s)", m->arch->name, key);
+}
+
 static bool read_heads(GgufModel *m, Error *err) {
-    int64_t hidden = m->size[SIZE_HIDDEN], value, rotated;
-    if (!want_size(m, "attention.head_count", 0, &m->n_heads, err) ||
-        !want_size(m, "attention.head_count_kv", m->n_heads, &m->n_kv_heads, err))
-        return false;
+    int64_t hidden = m->size[SIZE_HIDDEN], value;
+    if (!gguf_model_size(m, "attention.head_count", 0, &m->n_heads, err) || !read_kv_heads(m, err)) return false;
     int64_t from_hidden = m->n_heads > 0 && hidden % m->n_heads == 0 ? hidden / m->n_heads : 0;
-    if (!want_size(m, "attention.key_length", from_hidden, &m->head_dim, err) ||
-        !want_size(m, "attention.value_length", m->head_dim, &value, err) ||
-        !want_size(m, "rope.dimension_count", m->head_dim, &rotated, err))
+    if (!gguf_model_size(m, "attention.key_length", from_hidden, &m->head_dim, err) ||
+        !gguf_model_size(m, "attention.value_length", m->head_dim, &value, err) ||
+        !gguf_model_size(m, "rope.dimension_count", m->head_dim, &m->rotated, err))
         return false;
-    if (value != m->head_dim) return error_set(err, "has keys and values of different length, which llama has not");
-    if (rotated != m->head_dim)
-        return error_set(err, "rotates %" PRId64 " of %" PRId64 " values per head, which can not be imported", rotated,
-                         m->head_dim);
+    if (value != m->head_dim)
+        return error_set(err, "has keys and values of different length, which %s has not", m->arch->name);
+    if (m->rotated > m->head_dim || (m->rotated != m->head_dim && !m->arch->partial))
+        return error_set(err, "rotates %" PRId64 " of %" PRId64 " values per head, which can not be imported",
+                         m->rotated, m->head_dim);
     if (m->head_dim % 2 || m->head_dim > 65536 || m->n_heads > 65536 || m->n_kv_heads > m->n_heads)
         return error_set(err, "has impossible heads: %" PRId64 " and %" PRId64 " of %" PRId64, m->n_heads,
                          m->n_kv_heads, m->head_dim);
     m->size[SIZE_QUERY] = m->n_heads * m->head_dim;
     m->size[SIZE_KEY] = m->n_kv_heads * m->head_dim;
+    m->size[SIZE_HEAD] = m->head_dim;
     return true;
 }
 
@@ -158,35 +254,45 @@ static bool read_vocab(GgufModel *m, Error *err) {
     const GgufTensor *t = gguf_find_tensor(m->file, "token_embd.weight");
     if (!t || t->n_dims != 2) return error_set(err, "has no tensor \"token_embd.weight\" with two dimensions");
     int64_t said;
-    if (!want_size(m, "vocab_size", t->shape[1], &said, err)) return false;
+    if (!gguf_model_size(m, "vocab_size", t->shape[1], &said, err)) return false;
     m->size[SIZE_VOCAB] = t->shape[1];
     return said == t->shape[1] ||
            error_set(err, "says %" PRId64 " tokens, but token_embd.weight has %" PRId64 " rows", said, t->shape[1]);
 }
 
+static bool read_eps(GgufModel *m, Error *err) {
+    const GgufValue *rms = gguf_model_find(m, "attention.layer_norm_rms_epsilon");
+    const GgufValue *eps = rms ? rms : gguf_model_find(m, "attention.layer_norm_epsilon");
+    return (gguf_number(eps, &m->norm_eps) && m->norm_eps > 0 && m->norm_eps < 1) ||
+           error_set(err, "has no usable metadata %s.attention.layer_norm_rms_epsilon", m->arch->name);
+}
+
+static bool read_experts(GgufModel *m, Error *err) {
+    uint64_t n = 0;
+    m->size[SIZE_EXPERT_FFN] = m->size[SIZE_FFN];
+    if (!gguf_model_find(m, "expert_count") || (gguf_uint(gguf_model_find(m, "expert_count"), &n) && n == 0))
+        return true;
+    return gguf_model_size(m, "expert_count", 0, &m->size[SIZE_EXPERTS], err) &&
+           gguf_model_size(m, "expert_feed_forward_length", m->size[SIZE_FFN], &m->size[SIZE_EXPERT_FFN], err) &&
+           gguf_model_size(m, "expert_shared_feed_forward_length", m->size[SIZE_EXPERT_FFN], &m->size[SIZE_SHARED_FFN],
+                           err) &&
+           (m->size[SIZE_EXPERTS] <= MAX_EXPERTS ||
+            error_set(err, "has %" PRId64 " experts per layer", m->size[SIZE_EXPERTS]));
+}
+
 static bool read_sizes(GgufModel *m, Error *err) {
-    const GgufValue *eps = gguf_model_find(m, "attention.layer_norm_rms_epsilon");
-    if (!want_size(m, "block_count", 0, &m->n_layers, err) ||
-        !want_size(m, "embedding_length", 0, &m->size[SIZE_HIDDEN], err) ||
-        !want_size(m, "feed_forward_length", 0, &m->size[SIZE_FFN], err) ||
-        !want_size(m, "context_length", 0, &m->context, err) || !read_heads(m, err) || !read_vocab(m, err))
+    m->size[SIZE_ONE] = 1;
+    if (!gguf_model_size(m, "block_count", 0, &m->n_layers, err) ||
+        !gguf_model_size(m, "embedding_length", 0, &m->size[SIZE_HIDDEN], err) ||
+        !gguf_model_size(m, "context_length", 0, &m->context, err) || !read_vocab(m, err) || !read_eps(m, err))
         return false;
     if (m->n_layers > MAX_LAYERS) return error_set(err, "has %" PRId64 " layers", m->n_layers);
-    if (!gguf_number(eps, &m->norm_eps) || !(m->norm_eps > 0 && m->norm_eps < 1))
-        return error_set(err, "has no usable metadata %s.attention.layer_norm_rms_epsilon", m->arch->name);
-    return true;
+    if (m->arch->own_heads) return true;
+    return gguf_model_size(m, "feed_forward_length", 0, &m->size[SIZE_FFN], err) && read_experts(m, err) &&
+           read_heads(m, err);
 }
 
 /* ---- tensors ---- */
-
-static bool is_expert(const char *name) {
-    static const char *const marks[] = {"_exps.", "_shexp.", "ffn_gate_inp", "exp_probs"};
-    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
-        if (strstr(name, marks[i])) return true;
-    const char *ffn = strstr(name, ".ffn_"); /* blk.0.ffn_gate.3.weight of old files */
-    const char *dot = ffn ? strchr(ffn + 1, '.') : NULL;
-    return dot && dot[1] >= '0' && dot[1] <= '9';
-}
 
 static bool check_type(const GgufTensor *t, bool vector, Error *err) {
     bool is_float = t->type == GGML_F32 || t->type == GGML_F16 || t->type == GGML_BF16;
@@ -194,114 +300,73 @@ static bool check_type(const GgufTensor *t, bool vector, Error *err) {
     return error_set(err, "tensor \"%s\" has the type %s (%u), which can not be imported %s", t->name,
                      ggml_type_name(t->type), t->type,
                      vector ? "here; known: F32, F16, BF16"
-                            : "yet; known: F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K");
+                            : "yet; known: F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, MXFP4");
+}
+
+static int64_t count_values(const GgufTensor *t) {
+    int64_t n = 1; /* gguf_open has checked the product */
+    for (int i = 0; i < t->n_dims; i++) n *= t->shape[i];
+    return n;
 }
 
 static bool check_shape(const GgufModel *m, const TensorRule *rule, const GgufTensor *t, bool vector, Error *err) {
-    int64_t out = m->size[rule->out], in = m->size[rule->in];
-    if (vector && (t->n_dims != 1 || t->shape[0] != out))
+    int64_t out = m->size[rule->out], in = m->size[rule->in],
+            n = rule->flags & RULE_STACKED ? m->size[SIZE_EXPERTS] : 1;
+    if (t->n_dims > 3) return error_set(err, "tensor \"%s\" has %d dimensions", t->name, t->n_dims);
+    if (rule->out == SIZE_ANY || (!vector && rule->in == SIZE_ANY)) return true;
+    if (vector && count_values(t) != n * out)
         return error_set(err, "tensor \"%s\" does not have the %" PRId64 " values that the metadata implies", t->name,
-                         out);
-    if (!vector && (t->n_dims != 2 || t->shape[0] != in || t->shape[1] != out))
-        return error_set(err,
-                         "tensor \"%s\" is %" PRId64 " by %" PRId64 ", the metadata implies %" PRId64 " by %" PRId64,
-                         t->name, t->shape[1], t->shape[0], out, in);
-    return true;
+                         n * out);
+    if (vector || (t->shape[0] == in && t->shape[1] == out && t->shape[2] == n)) return true;
+    char stack[40] = "";
+    if (n > 1) snprintf(stack, sizeof stack, " %" PRId64 " times", n);
+    return error_set(err,
+                     "tensor \"%s\" is %" PRId64 " by %" PRId64 ", the metadata implies %" PRId64 " by %" PRId64 "%s",
+                     t->name, t->shape[1], t->shape[0], out, in, stack);
 }
 
 static bool check_tensor(GgufModel *m, const GgufTensor *t, Error *err) {
-    int64_t layer;
-    bool bias;
+    TensorPlace p;
     if (strcmp(t->name, "rope_freqs.weight") == 0) return true; /* read with the metadata */
-    if (is_expert(t->name))
-        return error_set(err, "tensor \"%.200s\" belongs to experts, which can not be imported yet", t->name);
-    const TensorRule *rule = gguf_rule(m->arch, t->name, &layer, &bias);
-    if (!rule || layer >= m->n_layers)
+    if (t == m->short_factors || t == m->long_factors) return true;
+    bool placed = gguf_place(m->arch, t->name, &p);
+    if (!placed || p.layer >= m->n_layers || p.expert >= m->size[SIZE_EXPERTS])
         return error_set(err, "tensor \"%.200s\" has no place in the %s architecture", t->name, m->arch->name);
-    bool vector = bias || rule->in == SIZE_NONE;
-    if (bias) m->biases[rule->bias_group] = true;
-    return check_shape(m, rule, t, vector, err) && check_type(t, vector, err);
+    const TensorRule *rule = p.rule;
+    bool vector = p.bias || rule->in == SIZE_NONE;
+    if (p.bias) m->biases[rule->bias_group] = true;
+    return check_shape(m, rule, t, vector, err) &&
+           check_type(t, vector || rule->flags & (RULE_WHOLE | RULE_MINUS_ONE), err);
+}
+
+static bool has_tensor(const GgufModel *m, const TensorRule *rule, int64_t layer, int64_t expert, Error *err) {
+    char name[NAME];
+    gguf_rule_name(rule->from, layer, expert, rule->flags & RULE_WHOLE ? "" : ".weight", name, sizeof name);
+    return gguf_find_tensor(m->file, name) || error_set(err, "has no tensor \"%s\"", name);
 }
 
 static bool check_complete(const GgufModel *m, Error *err) {
-    char name[NAME];
-    for (int i = 0; i < m->arch->n_rules; i++) {
-        const TensorRule *rule = &m->arch->rules[i];
-        int64_t n = strchr(rule->from, '*') ? m->n_layers : 1;
-        for (int64_t layer = 0; !rule->optional && layer < n; layer++) {
-            gguf_rule_name(rule->from, layer, ".weight", name, sizeof name);
-            if (!gguf_find_tensor(m->file, name)) return error_set(err, "has no tensor \"%s\"", name);
+    for (int list = 0; list < MAX_RULE_LISTS && m->arch->rules[list]; list++)
+        for (const TensorRule *rule = m->arch->rules[list]; rule->from; rule++) {
+            bool each = strchr(rule->from, '*') != NULL;
+            if (rule->flags & RULE_OPTIONAL || (each && m->arch->mixed)) continue;
+            for (int64_t layer = 0; layer < (each ? m->n_layers : 1); layer++)
+                if (!has_tensor(m, rule, layer, 0, err)) return false;
         }
-    }
     return true;
 }
 
 bool gguf_model_read(GgufModel *out, const Gguf *file, Error *err) {
     GgufModel m = {.file = file};
     if (!find_architecture(&m, err) || !check_whole(&m, err) || !check_meaning(&m, err) || !check_keys(&m, err) ||
-        !read_sizes(&m, err) || !gguf_rope_read(&m, err))
+        !read_sizes(&m, err) || (!m.arch->own_rope && !gguf_rope_read(&m, err)) ||
+        (m.arch->read && !m.arch->read(&m, err)))
         return false;
+    for (int i = 1; i < N_BIAS_GROUPS; i++) m.biases[i] = m.arch->bias_keys[i] == NULL;
     for (int i = 0; i < gguf_count(file); i++)
         if (!check_tensor(&m, gguf_tensor(file, i), err)) return false;
     if (!check_complete(&m, err)) return false;
     m.tied = !gguf_find_tensor(file, "output.weight");
     *out = m;
     return true;
-}
-
-/* ---- config.json ---- */
-
-/* GGUF keeps float32; its shortest decimal is what the author wrote: 1e-05, not 9.999999747378752e-06. */
-void gguf_number_repr(double value, Buffer *out) {
-    for (int digits = 1; digits <= 9; digits++) {
-        char text[40];
-        int n = snprintf(text, sizeof text, "%.*e", digits - 1, value);
-        if (digits > 1) text[value < 0 ? 2 : 1] = '.'; /* whatever the locale writes there */
-        double d = decimal_parse(text, (size_t)n);
-        if ((float)d != (float)value) continue;
-        json_write_double(out, d);
-        return;
-    }
-    json_write_double(out, value);
-}
-
-static void write_id(const GgufModel *m, const char *key, const char *name, Buffer *out) {
-    uint64_t id;
-    if (gguf_uint(gguf_find(m->file, key), &id)) buffer_printf(out, "  \"%s\": %" PRIu64 ",\n", name, id);
-}
-
-static void write_sizes(const GgufModel *m, Buffer *out) {
-    const struct {
-        const char *key;
-        int64_t value;
-    } sizes[] = {
-        {"hidden_size", m->size[SIZE_HIDDEN]},  {"intermediate_size", m->size[SIZE_FFN]},
-        {"num_hidden_layers", m->n_layers},     {"num_attention_heads", m->n_heads},
-        {"num_key_value_heads", m->n_kv_heads}, {"head_dim", m->head_dim},
-        {"vocab_size", m->size[SIZE_VOCAB]},    {"max_position_embeddings", m->context},
-    };
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        buffer_printf(out, "  \"%s\": %" PRId64 ",\n", sizes[i].key, sizes[i].value);
-}
-
-bool gguf_model_config(const GgufModel *m, const char *quantization, Buffer *out, Error *err) {
-    buffer_printf(out, "{\n  \"architectures\": [\"%s\"],\n  \"model_type\": \"%s\",\n", m->arch->class_name,
-                  m->arch->model_type);
-    write_sizes(m, out);
-    buffer_text(out, "  \"hidden_act\": \"silu\",\n  \"rms_norm_eps\": ");
-    gguf_number_repr(m->norm_eps, out);
-    buffer_text(out, ",\n  \"rope_theta\": ");
-    gguf_number_repr(m->rope_theta, out);
-    if (m->rope != ROPE_PLAIN) {
-        buffer_text(out, ",\n  \"rope_scaling\": ");
-        gguf_rope_write(m, out);
-    }
-    buffer_text(out, ",\n");
-    write_id(m, "tokenizer.ggml.bos_token_id", "bos_token_id", out);
-    write_id(m, "tokenizer.ggml.eos_token_id", "eos_token_id", out);
-    buffer_printf(out, "  \"attention_bias\": %s,\n  \"mlp_bias\": %s,\n",
-                  m->biases[BIASES_ATTENTION] ? "true" : "false", m->biases[BIASES_MLP] ? "true" : "false");
-    if (quantization) buffer_printf(out, "  \"quantization\": %s,\n", quantization);
-    buffer_printf(out, "  \"tie_word_embeddings\": %s\n}\n", m->tied ? "true" : "false");
-    return !out->failed || error_memory(err, "config.json");
 }

@@ -5,12 +5,13 @@
 #include "convert/gguf_tokenizer.h"
 #include "base/json.h"
 #include "base/utf8.h"
+#include "convert/gguf_spm.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { TOKEN_NORMAL = 1, TOKEN_CONTROL = 3, TOKEN_USER_DEFINED = 4, TOKEN_UNUSED = 5 };
+enum { TOKEN_NORMAL = 1, TOKEN_UNKNOWN = 2, TOKEN_CONTROL = 3, TOKEN_USER_DEFINED = 4, TOKEN_UNUSED = 5 };
 
 static const GgufValue *find(const GgufModel *m, const char *key) {
     char full[128];
@@ -57,9 +58,10 @@ static bool check_strings(const GgufValue *v, const char *what, Error *err) {
     return true;
 }
 
-static bool check_vocabulary(const GgufModel *m, Error *err) {
+static bool check_vocabulary(const GgufModel *m, const PreTokenizer *pre, Error *err) {
     const GgufValue *tokens = find(m, "tokens"), *types = find(m, "token_type");
-    if (!check_strings(tokens, "tokens", err) || !check_strings(find(m, "merges"), "merges", err)) return false;
+    if (!check_strings(tokens, "tokens", err)) return false;
+    if (pre->kind != VOCAB_SPM && !check_strings(find(m, "merges"), "merges", err)) return false;
     if ((int64_t)tokens->count > m->size[SIZE_VOCAB])
         return error_set(err, "has %" PRIu64 " tokens, but embeddings for %" PRId64, tokens->count,
                          m->size[SIZE_VOCAB]);
@@ -75,28 +77,44 @@ static bool is_true(const GgufModel *m, const char *key, bool absent) {
     return v;
 }
 
+static bool is_text(const GgufValue *v, const char *text) {
+    return v && v->kind == GGUF_STRING && v->count == strlen(text) && memcmp(v->data, text, v->count) == 0;
+}
+
+static void unknown_name(const GgufValue *pre, Error *err) {
+    Buffer names = {0};
+    pre_tokenizer_names(&names);
+    error_set(err, "its pre-tokeniser \"%.*s\" is not known; known: %s", pre->count < 60 ? (int)pre->count : 60,
+              (const char *)pre->data, buffer_string(&names));
+    buffer_clear(&names);
+}
+
+static const PreTokenizer *check_bytes_kind(const GgufModel *m, Error *err) {
+    const GgufValue *pre = find(m, "pre");
+    const PreTokenizer *found = NULL;
+    if (!pre || pre->kind != GGUF_STRING)
+        error_set(err, "does not name its pre-tokeniser (tokenizer.ggml.pre): convert the model anew");
+    else if (is_true(m, "add_space_prefix", false))
+        error_set(err, "puts a space before the text (tokenizer.ggml.add_space_prefix), which can not be imported yet");
+    else if (!(found = pre_tokenizer_find((const char *)pre->data, pre->count)))
+        unknown_name(pre, err);
+    return found;
+}
+
 /* Finds the row of the table, or refuses the vocabulary. */
 static const PreTokenizer *check_kind(const GgufModel *m, Error *err) {
-    const GgufValue *model = find(m, "model"), *pre = find(m, "pre");
-    const PreTokenizer *found = NULL;
-    if (!model || model->kind != GGUF_STRING) {
+    const GgufValue *model = find(m, "model");
+    if (is_text(model, "gpt2")) return check_bytes_kind(m, err);
+    if (is_text(model, "llama")) return pre_tokenizer_spm(is_true(m, "add_space_prefix", true), false);
+    if (is_text(model, "gemma4")) return pre_tokenizer_spm(false, true);
+    if (!model || model->kind != GGUF_STRING)
         error_set(err, "has no tokenizer (tokenizer.ggml.model)");
-    } else if (model->count != 4 || memcmp(model->data, "gpt2", 4) != 0) {
-        bool spm = model->count == 5 && memcmp(model->data, "llama", 5) == 0;
-        error_set(err, "its tokenizer is \"%.*s\"%s, which can not be imported yet; known: gpt2 (byte-level BPE)",
-                  model->count < 40 ? (int)model->count : 40, (const char *)model->data, spm ? " (SentencePiece)" : "");
-    } else if (!pre || pre->kind != GGUF_STRING) {
-        error_set(err, "does not name its pre-tokeniser (tokenizer.ggml.pre): convert the model anew");
-    } else if (is_true(m, "add_space_prefix", false)) {
-        error_set(err, "puts a space before the text (tokenizer.ggml.add_space_prefix), which can not be imported yet");
-    } else if (!(found = pre_tokenizer_find((const char *)pre->data, pre->count))) {
-        Buffer names = {0};
-        pre_tokenizer_names(&names);
-        error_set(err, "its pre-tokeniser \"%.*s\" is not known; known: %s", pre->count < 60 ? (int)pre->count : 60,
-                  (const char *)pre->data, buffer_string(&names));
-        buffer_clear(&names);
-    }
-    return found;
+    else
+        error_set(err,
+                  "its tokenizer is \"%.*s\", which can not be imported yet; known: gpt2 (byte-level BPE), llama "
+                  "(SentencePiece BPE), gemma4",
+                  model->count < 40 ? (int)model->count : 40, (const char *)model->data);
+    return NULL;
 }
 
 /* ---- tokenizer.json ---- */
@@ -109,6 +127,7 @@ static int added_type(const GgufModel *m, uint64_t id) {
         uint64_t named;
         if (named_id(m, id_keys[i], &named) && named == id) return TOKEN_CONTROL;
     }
+    if (type == TOKEN_UNKNOWN) return TOKEN_CONTROL;
     return type == TOKEN_CONTROL || type == TOKEN_USER_DEFINED || type == TOKEN_UNUSED ? (int)type : TOKEN_NORMAL;
 }
 
@@ -175,8 +194,12 @@ static void write_template_token(Buffer *out, const char *text, size_t n, uint64
     buffer_text(out, "]}");
 }
 
-static void write_post_processor(Buffer *out, const Ends *e) {
+static void write_post_processor(Buffer *out, const PreTokenizer *pre, const Ends *e) {
     buffer_text(out, "  \"post_processor\": ");
+    if (!e->bos && !e->eos && pre->kind != VOCAB_BYTES) {
+        buffer_text(out, "null,\n");
+        return;
+    }
     if (!e->bos && !e->eos) {
         buffer_text(out,
                     "{\"type\": \"ByteLevel\", \"add_prefix_space\": true, \"trim_offsets\": false, \"use_regex\": "
@@ -232,24 +255,42 @@ static bool write_merges(const GgufModel *m, Buffer *out, Error *err) {
     return true;
 }
 
+static void write_unknown(const GgufModel *m, const PreTokenizer *pre, Buffer *out) {
+    uint64_t id = 0;
+    const char *text;
+    size_t n;
+    named_id(m, "unknown_token_id", &id);
+    buffer_text(out, "    \"unk_token\": ");
+    if (pre->kind != VOCAB_BYTES && token_text(m, id, &text, &n))
+        json_write_string(out, text, n, false);
+    else
+        buffer_text(out, "null");
+}
+
+static bool write_bpe(const GgufModel *m, const PreTokenizer *pre, Buffer *out, Error *err) {
+    bool spaced = pre->kind != VOCAB_BYTES;
+    buffer_text(out, "  \"model\": {\n    \"type\": \"BPE\",\n    \"dropout\": null,\n");
+    write_unknown(m, pre, out);
+    buffer_printf(out,
+                  ",\n    \"continuing_subword_prefix\": null,\n    \"end_of_word_suffix\": null,\n"
+                  "    \"fuse_unk\": %s,\n    \"byte_fallback\": %s,\n    \"ignore_merges\": %s,\n",
+                  spaced ? "true" : "false", spaced ? "true" : "false", pre->ignore_merges ? "true" : "false");
+    write_vocab(m, out);
+    if (pre->kind == VOCAB_SPM ? !gguf_spm_merges(m, out, err) : !write_merges(m, out, err)) return false;
+    buffer_text(out, "  }\n}\n");
+    return true;
+}
+
 bool gguf_tokenizer_json(const GgufModel *m, Buffer *out, Error *err) {
     const PreTokenizer *pre = check_kind(m, err);
-    if (!pre || !check_vocabulary(m, err)) return false;
+    if (!pre || !check_vocabulary(m, pre, err)) return false;
     Ends ends = read_ends(m, pre);
     buffer_text(out, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n");
     write_added_tokens(m, out);
     buffer_printf(out, "  \"normalizer\": %s,\n  \"pre_tokenizer\": %s,\n", pre->normalizer, pre->json);
-    write_post_processor(out, &ends);
-    buffer_text(out, "  \"decoder\": {\"type\": \"ByteLevel\", \"add_prefix_space\": true, \"trim_offsets\": true, "
-                     "\"use_regex\": true},\n");
-    buffer_printf(out,
-                  "  \"model\": {\n    \"type\": \"BPE\",\n    \"dropout\": null,\n    \"unk_token\": null,\n"
-                  "    \"continuing_subword_prefix\": null,\n    \"end_of_word_suffix\": null,\n"
-                  "    \"fuse_unk\": false,\n    \"byte_fallback\": false,\n    \"ignore_merges\": %s,\n",
-                  pre->ignore_merges ? "true" : "false");
-    write_vocab(m, out);
-    if (!write_merges(m, out, err)) return false;
-    buffer_text(out, "  }\n}\n");
+    write_post_processor(out, pre, &ends);
+    buffer_printf(out, "  \"decoder\": %s,\n", pre->decoder);
+    if (!write_bpe(m, pre, out, err)) return false;
     return !out->failed || error_memory(err, "tokenizer.json");
 }
 
@@ -323,7 +364,7 @@ static bool check_templates(const GgufModel *m, Error *err) {
 
 bool gguf_tokenizer_config(const GgufModel *m, Buffer *out, Error *err) {
     const PreTokenizer *pre = check_kind(m, err);
-    if (!pre || !check_vocabulary(m, err) || !check_templates(m, err)) return false;
+    if (!pre || !check_vocabulary(m, pre, err) || !check_templates(m, err)) return false;
     Ends ends = read_ends(m, pre);
     buffer_text(out, "{\n");
     write_token_field(m, "bos_token", "bos_token_id", out);

@@ -4,14 +4,25 @@
 
 #include "convert/gguf_model.h"
 
+/* Where the merges of a vocabulary come from, and with them what its spaces look like. */
+typedef enum VocabKind {
+    VOCAB_BYTES,  /* byte-level BPE: a list of merges */
+    VOCAB_SPM,    /* SentencePiece BPE: scores; spaces are U+2581 */
+    VOCAB_SPACED, /* like SPM, but with a list of merges */
+} VocabKind;
+
 typedef struct PreTokenizer {
     const char *name;       /* tokenizer.ggml.pre */
     const char *json;       /* "pre_tokenizer" of tokenizer.json */
     const char *normalizer; /* likewise */
     bool ignore_merges;     /* a word that is a token is not merged */
     bool adds_bos;          /* when the file does not say */
+    VocabKind kind;
+    const char *decoder;
 } PreTokenizer;
 
+/* The row for a SentencePiece vocabulary. */
+const PreTokenizer *pre_tokenizer_spm(bool space_prefix, bool has_merges);
 /* The row of a name; NULL for an unknown one. */
 const PreTokenizer *pre_tokenizer_find(const char *name, size_t length);
 /* All names, "a, b, c". */

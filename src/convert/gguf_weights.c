@@ -10,6 +10,7 @@
 #include "file/safetensors.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,9 +23,12 @@ typedef enum PartKind {
     PART_BIAS,      /* the block's f16 minimum as it is, or -offset * scale in f16 */
     PART_SCALE_F32, /* per group, multiplied out */
     PART_BIAS_F32,
-    PART_SUB,   /* packed sub-scales */
-    PART_DMIN,  /* the block's f16 minimum */
-    PART_WIDE,  /* dequantised, rounded to f16 */
+    PART_SUB,       /* packed sub-scales */
+    PART_DMIN,      /* the block's f16 minimum */
+    PART_WIDE,      /* dequantised, rounded to f16 */
+    PART_LEVEL,     /* the block's scale byte as it is */
+    PART_MINUS_ONE, /* floats less 1, in f32 */
+    PART_LOG_OF_NEG,
     PART_ZEROS, /* a bias that the file leaves out: no source */
 } PartKind;
 
@@ -34,6 +38,8 @@ typedef struct Part {
     const BlockFormat *format;
     int64_t heads; /* rows are interleaved within so many heads; 0: as they are */
     int64_t rows;
+    int64_t stack;         /* the rows are so many matrices one after the other; 0: one matrix */
+    int64_t first, period; /* of each matrix, rows from `first` of `period` in the source; period 0: all */
     size_t row_bytes;
 } Part;
 
@@ -76,8 +82,12 @@ static bool add_part(WeightsPlan *p, const char *module, const char *suffix, DTy
     const char *name = keep_name(p, module, suffix, err);
     if (!name) return false;
     int64_t width = cols ? cols : 1;
+    Tensor t = {.name = name, .dtype = dtype};
+    if (part.stack) t.shape[t.n_dims++] = part.stack;
+    t.shape[t.n_dims++] = part.stack ? part.rows / part.stack : part.rows;
+    if (cols) t.shape[t.n_dims++] = cols;
     part.row_bytes = (size_t)width * dtype_bytes(dtype);
-    p->tensors[p->n] = (Tensor){.name = name, .dtype = dtype, .n_dims = cols ? 2 : 1, .shape = {part.rows, cols}};
+    p->tensors[p->n] = t;
     p->parts[p->n++] = part;
     p->bytes += (uint64_t)part.rows * part.row_bytes;
     return true;
@@ -136,8 +146,19 @@ static bool plan_super_blocks(WeightsPlan *p, const char *module, Part part, Err
            add_quant_entry(p, module, f->mode, f->bits, f->group, err);
 }
 
+static bool plan_levels(WeightsPlan *p, const char *module, Part part, Error *err) {
+    int64_t cols = part.source->shape[0];
+    const BlockFormat *f = part.format;
+    part.kind = PART_CODES;
+    if (!add_part(p, module, ".weight", DTYPE_U32, cols * f->bits / 32, part, err)) return false;
+    part.kind = PART_LEVEL;
+    return add_part(p, module, ".scales", DTYPE_U8, cols / f->group, part, err) &&
+           add_quant_entry(p, module, f->mode, f->bits, f->group, err);
+}
+
 static bool plan_quantized(WeightsPlan *p, const char *module, Part part, Error *err) {
     const BlockFormat *f = part.format;
+    if (f->levels) return plan_levels(p, module, part, err);
     const char *type = ggml_type_name(f->type);
     char line[NAME + 100];
     bool wide = false;
@@ -163,45 +184,89 @@ static DType float_dtype(uint32_t type) {
     return type == GGML_F32 ? DTYPE_F32 : type == GGML_F16 ? DTYPE_F16 : DTYPE_BF16;
 }
 
+/* Rows and matrices of a tensor; a vector's rows are its values, so that a bias can be put in order like a weight. */
+static void set_rows(Part *part, const GgufTensor *t, bool vector) {
+    part->rows = vector ? t->shape[0] : 1;
+    for (int i = 1; i < t->n_dims; i++) part->rows *= t->shape[i];
+    if (t->n_dims == (vector ? 2 : 3)) part->stack = t->shape[t->n_dims - 1];
+}
+
+static bool plan_gate_up(WeightsPlan *p, const char *module, Part part, Error *err) {
+    static const char *const names[] = {".gate_proj", ".up_proj"};
+    char name[NAME];
+    const GgufTensor *t = part.source;
+    int64_t n = part.stack ? part.stack : 1;
+    if (part.rows / n % 2) return error_set(err, "tensor \"%s\" has an odd number of rows for gate and up", t->name);
+    part.rows /= 2;
+    part.period = 2 * part.rows / n;
+    for (int i = 0; i < 2; i++) {
+        part.first = i * part.rows / n;
+        snprintf(name, sizeof name, "%.200s%s", module, names[i]);
+        bool ok = part.format ? plan_quantized(p, name, part, err)
+                              : add_part(p, name, ".weight", float_dtype(t->type), t->shape[0], part, err);
+        if (!ok) return false;
+    }
+    return true;
+}
+
 static bool plan_tensor(WeightsPlan *p, const GgufTensor *t, Error *err) {
     char module[NAME];
-    int64_t layer;
-    bool bias;
+    TensorPlace at;
     const GgufModel *m = p->model;
-    const TensorRule *rule = gguf_rule(m->arch, t->name, &layer, &bias);
-    if (!rule) return true; /* rope_freqs.weight: in config.json */
-    gguf_rule_name(rule->to, layer, "", module, sizeof module);
-    bool vector = t->n_dims == 1;
-    Part part = {.source = t, .format = block_format(t->type), .rows = vector ? t->shape[0] : t->shape[1]};
+    if (!gguf_place(m->arch, t->name, &at)) return true; /* rope factors: in config.json */
+    const TensorRule *rule = at.rule;
+    bool vector = at.bias || rule->in == SIZE_NONE, whole = rule->flags & RULE_WHOLE;
+    Part part = {.source = t, .format = block_format(t->type), .kind = PART_RAW};
+    DType dtype = float_dtype(t->type);
+    gguf_rule_name(rule->to, at.layer, at.expert, "", module, sizeof module);
+    set_rows(&part, t, vector);
     if (m->arch->permuted && rule->order == ROWS_OF_QUERY) part.heads = m->n_heads;
     if (m->arch->permuted && rule->order == ROWS_OF_KEY) part.heads = m->n_kv_heads;
+    if (rule->flags & RULE_GATE_UP) return plan_gate_up(p, module, part, err);
     if (part.format) return plan_quantized(p, module, part, err);
-    part.kind = PART_RAW;
-    return add_part(p, module, bias ? ".bias" : ".weight", float_dtype(t->type), vector ? 0 : t->shape[0], part, err);
+    if (rule->flags & (RULE_MINUS_ONE | RULE_LOG_OF_NEG)) {
+        part.kind = rule->flags & RULE_MINUS_ONE ? PART_MINUS_ONE : PART_LOG_OF_NEG;
+        dtype = DTYPE_F32;
+    }
+    return add_part(p, module, whole ? "" : at.bias ? ".bias" : ".weight", dtype, vector ? 0 : t->shape[0], part, err);
+}
+
+static bool plan_zeros_of(WeightsPlan *p, const TensorRule *rule, int64_t layer, Error *err) {
+    const GgufModel *m = p->model;
+    char name[NAME], module[NAME], line[NAME + 100];
+    gguf_rule_name(rule->from, layer, -1, ".weight", name, sizeof name);
+    if (!gguf_find_tensor(m->file, name)) return true;
+    gguf_rule_name(rule->from, layer, -1, ".bias", name, sizeof name);
+    if (gguf_find_tensor(m->file, name)) return true;
+    gguf_rule_name(rule->to, layer, -1, "", module, sizeof module);
+    int64_t stack = rule->flags & RULE_STACKED ? m->size[SIZE_EXPERTS] : 0;
+    Part part = {.kind = PART_ZEROS, .rows = m->size[rule->out] * (stack ? stack : 1), .stack = stack};
+    if (!add_part(p, module, ".bias", DTYPE_F32, 0, part, err)) return false;
+    snprintf(line, sizeof line, "%s: its bias is not in the file, zeros are written", module);
+    say(p, line);
+    return true;
 }
 
 /* A checkpoint's config knows only "all of these have a bias". */
 static bool plan_zeros(WeightsPlan *p, Error *err) {
     const GgufModel *m = p->model;
-    char name[NAME], module[NAME], line[NAME + 100];
-    for (int i = 0; i < m->arch->n_rules; i++) {
-        const TensorRule *rule = &m->arch->rules[i];
-        for (int64_t layer = 0; rule->bias_group && m->biases[rule->bias_group] && layer < m->n_layers; layer++) {
-            gguf_rule_name(rule->from, layer, ".bias", name, sizeof name);
-            if (gguf_find_tensor(m->file, name)) continue;
-            gguf_rule_name(rule->to, layer, "", module, sizeof module);
-            Part part = {.kind = PART_ZEROS, .rows = m->size[rule->out]};
-            if (!add_part(p, module, ".bias", DTYPE_F32, 0, part, err)) return false;
-            snprintf(line, sizeof line, "%s: its bias is not in the file, zeros are written", module);
-            say(p, line);
-        }
-    }
+    for (int list = 0; list < MAX_RULE_LISTS && m->arch->rules[list]; list++)
+        for (const TensorRule *rule = m->arch->rules[list]; rule->from; rule++)
+            for (int64_t layer = 0; rule->bias_group && m->biases[rule->bias_group] && layer < m->n_layers; layer++)
+                if (!plan_zeros_of(p, rule, layer, err)) return false;
     return true;
+}
+
+static int count_rules(const Architecture *arch) {
+    int n = 0;
+    for (int list = 0; list < MAX_RULE_LISTS && arch->rules[list]; list++)
+        for (const TensorRule *rule = arch->rules[list]; rule->from; rule++) n++;
+    return n;
 }
 
 static bool plan_allocate(WeightsPlan *p, Error *err) {
     const GgufModel *m = p->model;
-    int64_t n_tensors = gguf_count(m->file), n_biases = m->n_layers * m->arch->n_rules;
+    int64_t n_tensors = 2 * gguf_count(m->file), n_biases = m->n_layers * count_rules(m->arch); /* 2: gate and up */
     size_t n = (size_t)(4 * n_tensors + n_biases);
     p->tensors = mem_array(n, sizeof *p->tensors);
     p->parts = mem_array(n, sizeof *p->parts);
@@ -285,9 +350,15 @@ bool weights_plan_quantization(const WeightsPlan *p, Buffer *out, Error *err) {
 
 /* Row r of the checkpoint stands in the file at: within a head, halves are interleaved. */
 static int64_t source_row(const Part *part, int64_t r) {
+    int64_t each = part->period ? part->rows / (part->stack ? part->stack : 1) : 1;
+    if (part->period) return r / each * part->period + part->first + r % each;
     if (!part->heads) return r;
     int64_t size = part->rows / part->heads, half = size / 2, within = r % size;
     return r - within + within % half * 2 + within / half;
+}
+
+static uint64_t source_row_bytes(const Part *part) {
+    return part->source->bytes / (uint64_t)(part->period ? 2 * part->rows : part->rows);
 }
 
 static bool copy_half(const uint8_t *from, uint8_t *to) {
@@ -344,16 +415,30 @@ static bool write_block(const Part *part, const uint8_t *block, uint8_t *out) {
     case PART_SCALE_F32: return groups_f32(f, block, false, out);
     case PART_BIAS_F32: return groups_f32(f, block, true, out);
     case PART_WIDE: return wide_block(f, block, out);
-    default: /* RAW and ZEROS have no blocks */ return false;
+    case PART_LEVEL: out[0] = block[f->scale_at]; return out[0] != 255; /* which is no number */
+    default: /* the others have no blocks */ return false;
     }
+}
+
+/* The floats of a row changed one by one; NULL for one that has no log. */
+static const uint8_t *make_changed(const Part *part, const uint8_t *from, uint8_t *row) {
+    for (size_t i = 0; i < part->row_bytes / 4; i++) {
+        float v;
+        gguf_dequantize_row(part->source->type, from + i * dtype_bytes(float_dtype(part->source->type)), 1, &v);
+        v = part->kind == PART_MINUS_ONE ? v - 1 : (float)log(-(double)v);
+        if (!isfinite(v)) return NULL;
+        memcpy(row + 4 * i, &v, 4);
+    }
+    return row;
 }
 
 /* Makes row r of a part in `row`, or points into the source; NULL for a scale that is not finite. */
 static const uint8_t *make_row(const Part *part, int64_t r, uint8_t *row) {
     if (!part->source) return memset(row, 0, part->row_bytes);
     const GgufTensor *t = part->source;
-    const uint8_t *from = t->data + t->bytes / (uint64_t)part->rows * (uint64_t)source_row(part, r);
+    const uint8_t *from = t->data + source_row_bytes(part) * (uint64_t)source_row(part, r);
     if (part->kind == PART_RAW) return from;
+    if (part->kind == PART_MINUS_ONE || part->kind == PART_LOG_OF_NEG) return make_changed(part, from, row);
     int64_t n = t->shape[0] / part->format->values;
     size_t step = part->row_bytes / (size_t)n;
     for (int64_t i = 0; i < n; i++)
@@ -368,12 +453,12 @@ static bool report(const WeightsPlan *p, uint64_t done, Error *err) {
 
 static bool write_part(const WeightsPlan *p, int i, SafetensorsWriter *w, uint8_t *row, uint64_t *done, Error *err) {
     const Part *part = &p->parts[i];
-    uint64_t from_row = part->source ? part->source->bytes / (uint64_t)part->rows : part->row_bytes, since = 0;
+    uint64_t from_row = part->source ? source_row_bytes(part) : part->row_bytes, since = 0;
     for (int64_t r = 0; r < part->rows; r++) {
         const uint8_t *bytes = make_row(part, r, row);
         if (!bytes)
-            return error_set(err, "tensor \"%s\" has a scale that is not finite: the file is damaged",
-                             part->source ? part->source->name : "");
+            return error_set(err, "tensor \"%s\" has a %s: the file is damaged", part->source ? part->source->name : "",
+                             part->format ? "scale that is not finite" : "value that it can not have");
         if (!safetensors_write(w, bytes, part->row_bytes, err)) return false;
         *done += part->row_bytes;
         since += from_row;

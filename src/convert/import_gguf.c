@@ -1,6 +1,7 @@
 /* The import, step by step: read what the file says (everything that can be refused is refused before a byte is
  * written), write the small files, stream the weights, rename. */
 #include "convert/import_gguf.h"
+#include "convert/gguf_config.h"
 #include "convert/gguf_tokenizer.h"
 #include "convert/gguf_weights.h"
 #include "convert/output_folder.h"
@@ -20,7 +21,7 @@ static bool write_text(const OutputFolder *o, const char *name, FileText *make, 
 static bool write_config(const OutputFolder *o, const GgufModel *m, const WeightsPlan *plan, Error *err) {
     Buffer quantization = {0}, text = {0};
     bool ok = weights_plan_quantization(plan, &quantization, err) &&
-              gguf_model_config(m, quantization.length ? quantization.data : NULL, &text, err) &&
+              gguf_config(m, quantization.length ? quantization.data : NULL, &text, err) &&
               output_file(o, "config.json", text.data, text.length, err);
     buffer_clear(&quantization);
     buffer_clear(&text);

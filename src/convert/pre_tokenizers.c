@@ -33,22 +33,51 @@ static const char tekken[] = SPLIT("[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\
 
 static const char none[] = "null", nfc[] = "{\"type\": \"NFC\"}";
 
+#define BYTES VOCAB_BYTES, byte_decoder
+
+static const char byte_decoder[] =
+    "{\"type\": \"ByteLevel\", \"add_prefix_space\": true, \"trim_offsets\": true, \"use_regex\": true}";
+
 static const PreTokenizer table[] = {
-    {"gpt-2", gpt2, none, false, false},
-    {"smollm", digits, none, false, false},
-    {"llama-bpe", llama3, none, true, true},
-    {"llama3", llama3, none, true, true},
-    {"llama-v3", llama3, none, true, true},
-    {"qwen2", qwen2, nfc, false, false},
-    {"deepseek-r1-qwen", qwen2, nfc, false, false},
-    {"qwen35", qwen35, nfc, false, false},
-    {"tekken", tekken, none, true, true},
-    {"starcoder", digits, none, false, false},
-    {"refact", digits, none, false, false},
-    {"command-r", digits, nfc, false, false},
+    {"gpt-2", gpt2, none, false, false, BYTES},
+    {"smollm", digits, none, false, false, BYTES},
+    {"llama-bpe", llama3, none, true, true, BYTES},
+    {"llama3", llama3, none, true, true, BYTES},
+    {"llama-v3", llama3, none, true, true, BYTES},
+    {"qwen2", qwen2, nfc, false, false, BYTES},
+    {"deepseek-r1-qwen", qwen2, nfc, false, false, BYTES},
+    {"qwen35", qwen35, nfc, false, false, BYTES},
+    {"tekken", tekken, none, true, true, BYTES},
+    {"starcoder", digits, none, false, false, BYTES},
+    {"refact", digits, none, false, false, BYTES},
+    {"command-r", digits, nfc, false, false, BYTES},
 };
 
 enum { N_TABLE = sizeof table / sizeof *table };
+
+/* ---- SentencePiece ---- */
+
+#define REPLACE(from, to) "{\"type\": \"Replace\", \"pattern\": {\"String\": \"" from "\"}, \"content\": \"" to "\"}"
+#define MARK "\xE2\x96\x81"
+#define SPACED_DECODER(strip)                                                                                   \
+    "{\"type\": \"Sequence\", \"decoders\": [" REPLACE(MARK, " ") ", {\"type\": \"ByteFallback\"}, {\"type\": " \
+                                                                  "\"Fuse\"}" strip "]}"
+
+static const char spaces_marked[] = REPLACE(" ", MARK), spaced_decoder[] = SPACED_DECODER("");
+static const char prefix_marked[] =
+    "{\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"Prepend\", \"prepend\": \"" MARK
+    "\"}, " REPLACE(" ", MARK) "]}";
+static const char prefix_decoder[] =
+    SPACED_DECODER(", {\"type\": \"Strip\", \"content\": \" \", \"start\": 1, \"stop\": 0}");
+
+const PreTokenizer *pre_tokenizer_spm(bool space_prefix, bool has_merges) {
+    static const PreTokenizer plain = {"", none, spaces_marked, false, true, VOCAB_SPM, spaced_decoder};
+    static const PreTokenizer prefixed = {"", none, prefix_marked, false, true, VOCAB_SPM, prefix_decoder};
+    static const PreTokenizer merged = {"", none, spaces_marked, false, true, VOCAB_SPACED, spaced_decoder};
+    return has_merges ? &merged : space_prefix ? &prefixed : &plain;
+}
+
+/* ---- by name ---- */
 
 const PreTokenizer *pre_tokenizer_find(const char *name, size_t length) {
     for (int i = 0; i < N_TABLE; i++)

@@ -48,6 +48,7 @@ enum {
     GGML_Q5_K = 13,
     GGML_Q6_K = 14,
     GGML_BF16 = 30,
+    GGML_MXFP4 = 39,
 };
 
 enum { GGUF_MAX_DIMS = 4 };

@@ -1,7 +1,8 @@
-"""The real model against the float32 reference: tests/real/smollm2-135m.json, made with transformers 5.24.0 and torch 2.15.0 from
-the weights of SmolLM2-135M-Instruct.Q4_1.gguf, widened to float32.
+"""Real models against the float32 reference: tests/real/NAME.json, made with transformers 5.24.0 and torch 2.15.0 from the
+weights of a GGUF file, widened to float32.
 
-The model is build/models/smollm2-135m, where `./dev test` puts it; LOCKSTEP_TEST_MODEL names another folder.
+The models are build/models/NAME: `./dev test` puts smollm2-135m there, `./dev reference` gemma3-270m. LOCKSTEP_TEST_MODEL names
+another folder for smollm2-135m.
 """
 import array
 import json
@@ -14,21 +15,32 @@ import struct
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-REAL = json.loads((ROOT / "tests" / "real" / "smollm2-135m.json").read_text(encoding="utf-8"))
+REAL = {name: json.loads((ROOT / "tests" / "real" / f"{name}.json").read_text(encoding="utf-8"))
+        for name in ("smollm2-135m", "gemma3-270m")}
+ENDS = {"smollm2-135m": 2, "gemma3-270m": 1}
 CLOSE = 0.02  # a top-2 gap under this may fall either way
-CHATS, RAW, PERPLEXITY = REAL["chats"], REAL["raw"], REAL["perplexity"]
+RAW = [(name, case) for name, real in REAL.items() for case in real["raw"]]
+CHATS = [(name, case) for name, real in REAL.items() for case in real.get("chats", [])]
 
 
-@pytest.fixture(scope="module")
-def model():
+def numbered(cases):
+    return [f"{name}-{i}" for i, (name, _) in enumerate(cases)]
+
+
+def find_model(name):
     store = pathlib.Path(os.environ.get("XDG_DATA_HOME") or pathlib.Path.home() / ".local" / "share")
-    places = [ROOT / "build" / "models" / "smollm2-135m", store / "lockstep" / "models" / "smollm2-135m"]
-    if os.environ.get("LOCKSTEP_TEST_MODEL"):
+    places = [ROOT / "build" / "models" / name, store / "lockstep" / "models" / name]
+    if name == "smollm2-135m" and os.environ.get("LOCKSTEP_TEST_MODEL"):
         places = [pathlib.Path(os.environ["LOCKSTEP_TEST_MODEL"])]
     for place in places:
         if (place / "config.json").exists():
             return place
-    pytest.skip(f"no smollm2-135m at {' or '.join(map(str, places))}: ./dev test fetches it")
+    pytest.skip(f"no {name} at {' or '.join(map(str, places))}: ./dev {'test' if 'smol' in name else 'reference'} fetches it")
+
+
+@pytest.fixture
+def model():
+    return find_model("smollm2-135m")
 
 
 @pytest.fixture
@@ -46,20 +58,22 @@ def decided(case):
     return next((i for i, gap in enumerate(case["top1_top2_gap"]) if gap < CLOSE), len(case["greedy_ids"]))
 
 
-@pytest.mark.parametrize("case", CHATS, ids=range(len(CHATS)))
-def test_templates_and_ids(lockstep, model, messages_file, case):
+@pytest.mark.parametrize("name, case", CHATS, ids=numbered(CHATS))
+def test_templates_and_ids(lockstep, messages_file, name, case):
+    model = find_model(name)
     text = lockstep("template", model, "--messages", messages_file(case["messages"])).out
     assert text == case["prompt_text"]
     assert json.loads(lockstep("tokenize", model, "--no-special", "--file", "-", text_in=text).out) == case["prompt_ids"]
 
 
-@pytest.mark.parametrize("case", RAW, ids=range(len(RAW)))
-def test_raw_ids(lockstep, model, case):
-    assert json.loads(lockstep("tokenize", model, "--text", case["prompt_text"]).out) == case["prompt_ids"]
+@pytest.mark.parametrize("name, case", RAW, ids=numbered(RAW))
+def test_raw_ids(lockstep, name, case):
+    assert json.loads(lockstep("tokenize", find_model(name), "--text", case["prompt_text"]).out) == case["prompt_ids"]
 
 
-@pytest.mark.parametrize("case", CHATS + RAW, ids=range(len(CHATS + RAW)))
-def test_greedy_continuations(lockstep, model, messages_file, case):
+@pytest.mark.parametrize("name, case", CHATS + RAW, ids=numbered(CHATS + RAW))
+def test_greedy_continuations(lockstep, messages_file, name, case):
+    model = find_model(name)
     prompt = ["--messages", messages_file(case["messages"])] if "messages" in case else ["--prompt", case["prompt_text"]]
     result = lockstep("generate", model, *prompt, "-n", len(case["greedy_ids"]), "--kv", "f32", "--json")
     assert result.status == 0, result.err
@@ -68,14 +82,16 @@ def test_greedy_continuations(lockstep, model, messages_file, case):
     assert answer["timings"]["prompt_tokens"] == len(case["prompt_ids"])
     if answer["ids"] == case["greedy_ids"]:
         assert answer["text"] == case["text"]
-        assert answer["finish_reason"] == ("stop" if case["greedy_ids"][-1] == 2 else "length")
+        assert answer["finish_reason"] == ("stop" if case["greedy_ids"][-1] == ENDS[name] else "length")
 
 
-def test_perplexity(lockstep, model):
-    result = lockstep("perplexity", model, "--file", "-", "--kv", "f32", "--json", text_in=PERPLEXITY["text"])
+@pytest.mark.parametrize("name", REAL)
+def test_perplexity(lockstep, name):
+    expected = REAL[name]["perplexity"]
+    result = lockstep("perplexity", find_model(name), "--file", "-", "--kv", "f32", "--json", text_in=expected["text"])
     got = json.loads(result.out)
-    assert (got["n_ids"], got["n_scored"]) == (len(PERPLEXITY["ids"]), PERPLEXITY["n_scored"])
-    assert abs(got["ppl"] / PERPLEXITY["ppl"] - 1) < 1e-3
+    assert (got["n_ids"], got["n_scored"]) == (len(expected["ids"]), expected["n_scored"])
+    assert abs(got["ppl"] / expected["ppl"] - 1) < 1e-3
 
 
 def read_logits(path):
@@ -98,18 +114,18 @@ def divergence(a, b):
 
 
 def test_the_default_is_as_good_as_float32_keys_and_values(lockstep, model, tmp_path):
-    ids = ",".join(map(str, PERPLEXITY["ids"]))
+    ids = ",".join(map(str, REAL["smollm2-135m"]["perplexity"]["ids"]))
     for kv in ("f32", "i16"):
         result = lockstep("trace", model, "--ids", ids, "--kv", kv, "-o", tmp_path / f"{kv}.safetensors")
         assert result.status == 0, result.err
     reference, default = (read_logits(tmp_path / f"{kv}.safetensors") for kv in ("f32", "i16"))
-    assert len(reference) == len(PERPLEXITY["ids"])
+    assert len(reference) == len(REAL["smollm2-135m"]["perplexity"]["ids"])
     mean = sum(map(divergence, reference, default)) / len(reference)
     assert 0 < mean < 1e-6
 
 
 def test_a_message_and_its_ids_give_the_same_answer(lockstep, model, messages_file):
-    case = CHATS[0]
+    _, case = CHATS[0]
     by_ids = lockstep("generate", model, "--ids", ",".join(map(str, case["prompt_ids"])), "-n", 16, "--json")
     by_text = lockstep("generate", model, "--messages", messages_file(case["messages"]), "-n", 16, "--json")
     assert json.loads(by_ids.out)["ids"] == json.loads(by_text.out)["ids"] == case["greedy_ids"]

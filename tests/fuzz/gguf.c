@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "fuzz/input.h"
 
+#include "convert/gguf_config.h"
 #include "convert/gguf_tokenizer.h"
 #include "convert/gguf_weights.h"
 #include "file/gguf.h"
@@ -31,7 +32,7 @@ static void import_in_memory(const Gguf *file) {
     Buffer text = {0};
     if (!gguf_model_read(&model, file, &err)) return;
     WeightsPlan *plan = weights_plan(&model, gguf_count(file) % 2 ? &mlx : &options, &err);
-    if (plan && weights_plan_quantization(plan, &text, &err)) gguf_model_config(&model, NULL, &text, &err);
+    if (plan && weights_plan_quantization(plan, &text, &err)) gguf_config(&model, NULL, &text, &err);
     weights_plan_free(plan);
     gguf_tokenizer_json(&model, &text, &err);
     gguf_tokenizer_config(&model, &text, &err);

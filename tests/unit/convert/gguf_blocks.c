@@ -77,6 +77,22 @@ static void q6_k_by_hand(void **state) {
     for (int i = 0; i < 256; i++) assert_true(out[i] == expected[i / 16 % 8]);
 }
 
+static void mxfp4_by_hand(void **state) {
+    (void)state;
+    static const float levels[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, 0, -0.5f, -1, -1.5f, -2, -3, -4, -6};
+    uint8_t block[17] = {129}; /* 2^2 */
+    float out[32];
+    for (int i = 0; i < 16; i++) block[1 + i] = (uint8_t)(i | (15 - i) << 4);
+    assert_true(gguf_dequantize_row(GGML_MXFP4, block, 32, out));
+    for (int i = 0; i < 16; i++) {
+        assert_true(out[i] == 4 * levels[i]);
+        assert_true(out[16 + i] == 4 * levels[15 - i]);
+    }
+    block[0] = 0; /* 2^-127, below the normal numbers */
+    assert_true(gguf_dequantize_row(GGML_MXFP4, block, 32, out));
+    assert_true(out[2] == 0x1p-127f && out[1] == 0x1p-128f);
+}
+
 static void halves_go_both_ways(void **state) {
     (void)state;
     for (uint32_t h = 0; h < 65536; h++) {
@@ -117,6 +133,7 @@ int main(void) {
         cmocka_unit_test(q4_1_by_hand),
         cmocka_unit_test(q4_k_by_hand),
         cmocka_unit_test(q6_k_by_hand),
+        cmocka_unit_test(mxfp4_by_hand),
         cmocka_unit_test(halves_go_both_ways),
         cmocka_unit_test(codes_are_one_bit_stream),
     };

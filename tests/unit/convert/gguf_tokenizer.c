@@ -198,7 +198,7 @@ static void other_vocabularies_are_refused(void **state) {
     refuses(bad_template, "metadata tokenizer.chat_template is not UTF-8");
     static const char *const ab[] = {"a", "b", "c"}, *const broken[] = {"a", "\xC3"};
     static const int32_t types[] = {1, 1, 1};
-    refuses_vocabulary("llama", ab, 2, types, 2, "a b", "its tokenizer is \"llama\" (SentencePiece)");
+    refuses_vocabulary("llama", ab, 2, types, 2, "a b", "has no score for each of its tokens");
     refuses_vocabulary("bert", ab, 2, types, 2, "a b", "its tokenizer is \"bert\", which");
     refuses_vocabulary("gpt2", ab, 3, types, 3, "a b", "has 3 tokens, but embeddings for 2");
     refuses_vocabulary("gpt2", ab, 2, types, 3, "a b", "token types that do not belong");

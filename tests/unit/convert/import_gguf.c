@@ -298,8 +298,26 @@ static void add_llama3(GgufBuild *b) {
     add_freqs(b, 32, 0);
 }
 
+/* Not one of the published rules: kept as they are, for every length. */
 static void add_other_freqs(GgufBuild *b) {
-    add_freqs(b, 8, 4e-6);
+    static const float freqs[8] = {1, 1, 1.5f, 2, 2.25f, 3, 4, 5};
+    pre_smollm(b);
+    build_tensor(b, "rope_freqs.weight", GGML_F32, 0, 8, freqs, 32);
+}
+
+static void add_long(GgufBuild *b) {
+    static const float few[8] = {1, 1, 1, 1, 1, 1, 1, 1.25f}, many[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    pre_smollm(b);
+    build_u32(b, "llama.rope.scaling.original_context_length", 16);
+    build_f32(b, "llama.rope.scaling.attn_factor", 1.3228756189346313f); /* sqrt(1 + ln(128 / 16) / ln 16) */
+    build_tensor(b, "rope_factors_short.weight", GGML_F32, 0, 8, few, 32);
+    build_tensor(b, "rope_factors_long.weight", GGML_F32, 0, 8, many, 32);
+}
+
+static void add_zero_freqs(GgufBuild *b) {
+    static const float freqs[8] = {1, 1, 1, 1, 0, 1, 1, 1};
+    pre_smollm(b);
+    build_tensor(b, "rope_freqs.weight", GGML_F32, 0, 8, freqs, 32);
 }
 
 static void check_scaling(void (*change)(GgufBuild *), const char *expected) {
@@ -319,7 +337,15 @@ static void rope_rules_are_recognised(void **state) {
     check_scaling(add_linear, "{\"rope_type\": \"linear\", \"factor\": 2.5}");
     check_scaling(add_llama3, "{\"rope_type\": \"llama3\", \"factor\": 32.0, \"low_freq_factor\": 1.0, "
                               "\"high_freq_factor\": 4.0, \"original_max_position_embeddings\": 8192}");
-    refuses(add_other_freqs, NULL, "rope_freqs.weight follows no known rule");
+    check_scaling(add_other_freqs,
+                  "{\"rope_type\": \"longrope\", \"short_factor\": [1.0, 1.0, 1.5, 2.0, 2.25, 3.0, 4.0, 5.0], "
+                  "\"long_factor\": [1.0, 1.0, 1.5, 2.0, 2.25, 3.0, 4.0, 5.0], \"attention_factor\": 1.0, "
+                  "\"original_max_position_embeddings\": 128}");
+    check_scaling(add_long,
+                  "{\"rope_type\": \"longrope\", \"short_factor\": [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.25], "
+                  "\"long_factor\": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0], "
+                  "\"original_max_position_embeddings\": 16}");
+    refuses(add_zero_freqs, NULL, "rope_freqs.weight holds a factor that is not above 0");
 }
 
 #define CHANGE(name, ...)            \
@@ -328,6 +354,7 @@ static void rope_rules_are_recognised(void **state) {
         __VA_ARGS__;                 \
     }
 CHANGE(bad_longrope, build_text(b, "llama.rope.scaling.type", "longrope"))
+CHANGE(bad_scaling, build_text(b, "llama.rope.scaling.type", "dynamic"))
 CHANGE(bad_attn_factor, build_f32(b, "llama.rope.scaling.attn_factor", 0.5f))
 CHANGE(bad_partial, build_u32(b, "llama.rope.dimension_count", 8))
 CHANGE(bad_key, build_u32(b, "llama.attention.sliding_window", 64))
@@ -347,13 +374,14 @@ CHANGE(bad_adapter, build_text(b, "general.type", "adapter"))
 
 static void what_has_no_equal_is_refused(void **state) {
     (void)state;
-    refuses(bad_longrope, NULL, "rope scaling \"longrope\" can not be imported");
+    refuses(bad_longrope, NULL, "says longrope, but has no tensors with its factors");
+    refuses(bad_scaling, NULL, "rope scaling \"dynamic\" can not be imported");
     refuses(bad_attn_factor, NULL, "llama.rope.scaling.attn_factor is 0.5");
     refuses(bad_partial, NULL, "rotates 8 of 16 values per head");
     refuses(bad_key, NULL, "metadata \"llama.attention.sliding_window\" is not known");
-    refuses(bad_experts, NULL, "has 8 experts per layer");
-    refuses(bad_expert, NULL, "tensor \"blk.0.ffn_gate_exps.weight\" belongs to experts");
-    refuses(bad_expert_old, NULL, "tensor \"blk.0.ffn_up.3.weight\" belongs to experts");
+    refuses(bad_experts, NULL, "tensor \"blk.0.ffn_gate.weight\" has no place in the llama architecture"); /* Mixtral */
+    refuses(bad_expert, NULL, "tensor \"blk.0.ffn_gate_exps.weight\" has no place");
+    refuses(bad_expert_old, NULL, "tensor \"blk.0.ffn_up.3.weight\" has no place");
     refuses(bad_place, NULL, "tensor \"blk.1.attn_q.weight\" has no place in the llama architecture");
     refuses(bad_unknown, NULL, "tensor \"blk.0.attn_q_norm.weight\" has no place");
     refuses(bad_bias, NULL, "tensor \"output_norm.bias\" has no place");
@@ -373,11 +401,11 @@ static void other_architectures_are_named(void **state) {
     GgufBuild b;
     Error err;
     build_begin(&b);
-    build_text(&b, "general.architecture", "qwen2moe");
+    build_text(&b, "general.architecture", "rwkv6");
     build_write(&b, &folder, "q.gguf");
     build_clear(&b);
     assert_false(import_gguf(test_path(&folder, "q.gguf"), test_path(&folder, "out"), NULL, &err));
-    assert_non_null(strstr(err.text, "architecture \"qwen2moe\" can not be imported yet; known: llama"));
+    assert_non_null(strstr(err.text, "architecture \"rwkv6\" can not be imported yet; known: llama, qwen2,"));
 }
 
 /* ---- scales at the edge ---- */

@@ -1,0 +1,100 @@
+/* The table of architectures that are imported: for each, which tensors it has and where they go, and which metadata
+ * becomes which key of config.json. A row is data; what a table can not say is in two functions of the row. */
+#ifndef LOCKSTEP_CONVERT_GGUF_ARCHITECTURE_H
+#define LOCKSTEP_CONVERT_GGUF_ARCHITECTURE_H
+
+#include "base/buffer.h"
+#include "base/error.h"
+
+#include <stdint.h>
+
+typedef struct GgufModel GgufModel;
+
+/* Whose size a dimension of a tensor has. */
+typedef enum TensorSize {
+    SIZE_NONE,
+    SIZE_ANY, /* not the same in all layers, or made of several: the loader compares it with config.json */
+    SIZE_ONE,
+    SIZE_HIDDEN,
+    SIZE_QUERY,
+    SIZE_KEY,
+    SIZE_HEAD,
+    SIZE_FFN,
+    SIZE_VOCAB,
+    SIZE_EXPERTS,
+    SIZE_EXPERT_FFN,
+    SIZE_SHARED_FFN,
+    SIZE_COUNT
+} TensorSize;
+
+/* Which heads' rows are interleaved in the file. */
+typedef enum RowOrder { ROWS_AS_IS, ROWS_OF_QUERY, ROWS_OF_KEY } RowOrder;
+
+enum {
+    RULE_OPTIONAL = 1,
+    RULE_WHOLE = 2,       /* both names are of tensors, nothing is added */
+    RULE_STACKED = 4,     /* all experts in one tensor */
+    RULE_MINUS_ONE = 8,   /* the file holds 1 + weight */
+    RULE_LOG_OF_NEG = 16, /* the file holds -exp(x) */
+    RULE_GATE_UP = 32     /* experts, gate above up in each: becomes .gate_proj and .up_proj */
+};
+
+typedef struct TensorRule {
+    const char *from, *to; /* "blk.*.attn_q" without .weight or .bias, and the module's name; * layer, # expert */
+    TensorSize out, in;    /* in: SIZE_NONE for a vector */
+    RowOrder order;        /* undone when the architecture permutes */
+    int flags;
+    int bias_group; /* not 0: biases of a group come together, a missing one is filled with zeros */
+} TensorRule;
+
+typedef enum FieldKind { FIELD_KNOWN, FIELD_COUNT, FIELD_SIZE, FIELD_NUMBER, FIELD_BOOL } FieldKind;
+
+/* A key without the architecture's prefix and its name in config.json. A KNOWN one is not written by itself. */
+typedef struct ConfigField {
+    const char *from, *to;
+    FieldKind kind;
+    bool required;
+} ConfigField;
+
+enum { BIASES_ATTENTION = 1, BIASES_MLP = 2, BIASES_OTHER = 3, N_BIAS_GROUPS = 4, MAX_RULE_LISTS = 8 };
+
+typedef struct Architecture {
+    const char *name;       /* general.architecture, and the prefix of its keys */
+    const char *model_type; /* of config.json */
+    const char *class_name; /* "LlamaForCausalLM" */
+    /* Of several rows with one name the first that fits; NULL fits. */
+    bool (*fits)(const GgufModel *model);
+    const TensorRule *rules[MAX_RULE_LISTS];    /* lists, each ended by a rule without names */
+    const ConfigField *fields;                  /* ended by one without a name; beside those that all have */
+    const char *bias_keys[N_BIAS_GROUPS];       /* config.json's word for a group; NULL: the family always has it */
+    const char *constants;                      /* more of config.json: "  \"hidden_act\": \"silu\",\n" */
+    const char *eps_name;                       /* NULL: rms_norm_eps */
+    const char *expert_width;                   /* NULL: experts are as wide as intermediate_size says */
+    bool permuted;                              /* rows of q and k stand in the order of interleaved rotation */
+    bool mixed;                                 /* layers differ: which tensors each needs is left to the loader */
+    bool partial;                               /* some of a head may be rotated */
+    bool latent;                                /* keys and values come from a latent vector (MLA) */
+    bool yarn_exact;                            /* yarn's range is not rounded to whole dims */
+    bool own_heads, own_rope;                   /* read and written by the functions below */
+    bool (*read)(GgufModel *model, Error *err); /* after the common keys; NULL: nothing */
+    bool (*write)(const GgufModel *model, Buffer *config, Error *err); /* more members, each "  ...,\n"; NULL */
+} Architecture;
+
+/* The rows, ended by NULL. */
+extern const Architecture *const gguf_architectures[];
+
+/* Lists of rules that architectures share. */
+extern const TensorRule gguf_rules_model[], gguf_rules_norms[], gguf_rules_attention[], gguf_rules_head_norms[],
+    gguf_rules_mlp[], gguf_rules_experts[], gguf_rules_block_experts[];
+
+/* Architectures, by file. */
+extern const Architecture gguf_llama, gguf_mixtral, gguf_granite, gguf_granite_moe;
+extern const Architecture gguf_qwen2, gguf_qwen3, gguf_qwen2_moe, gguf_qwen3_moe;
+extern const Architecture gguf_gemma, gguf_gemma2, gguf_gemma3;
+extern const Architecture gguf_gemma4;
+extern const Architecture gguf_phi3;
+extern const Architecture gguf_deepseek_v2, gguf_deepseek_v3;
+extern const Architecture gguf_lfm2, gguf_lfm2_moe;
+extern const Architecture gguf_gpt_oss;
+
+#endif

@@ -1,0 +1,22 @@
+/* config.json of an import. */
+#ifndef LOCKSTEP_CONVERT_GGUF_CONFIG_H
+#define LOCKSTEP_CONVERT_GGUF_CONFIG_H
+
+#include "convert/gguf_model.h"
+
+/* The whole file; `quantization` is the JSON of that block, or NULL. */
+bool gguf_config(const GgufModel *model, const char *quantization, Buffer *out, Error *err);
+
+/* "  "name": value,\n" with the shortest decimal that names the same float32. */
+void gguf_config_number(Buffer *out, const char *name, double value);
+void gguf_config_count(Buffer *out, const char *name, int64_t value);
+/* The decimal alone. */
+void gguf_number_repr(double value, Buffer *out);
+/* Its value. */
+double gguf_shortest(double value);
+/* "layer_types": `yes` where gguf_layer_value(key) is not 0, else `no`; where the key is absent, `no` for every
+ * `period`-th layer (0: for none). */
+void gguf_config_layer_types(const GgufModel *model, const char *key, int period, const char *yes, const char *no,
+                             Buffer *out);
+
+#endif

@@ -1,0 +1,78 @@
+/* Qwen 2 and 3, dense and mixtures. Qwen 2 has biases on q, k and v, Qwen 3 norms on the heads of q and k instead. What
+ * a mixture does with the weights of the chosen experts is not in the file: Qwen 2 leaves them as they are, Qwen 3
+ * makes their sum 1, as llama.cpp has it. */
+#include "convert/gguf_architecture.h"
+
+#include <stddef.h>
+
+#define SILU "  \"hidden_act\": \"silu\",\n"
+
+static const TensorRule qwen2_attention[] = {
+    {"blk.*.attn_q", "model.layers.*.self_attn.q_proj", SIZE_QUERY, SIZE_HIDDEN, 0, 0, BIASES_ATTENTION},
+    {"blk.*.attn_k", "model.layers.*.self_attn.k_proj", SIZE_KEY, SIZE_HIDDEN, 0, 0, BIASES_ATTENTION},
+    {"blk.*.attn_v", "model.layers.*.self_attn.v_proj", SIZE_KEY, SIZE_HIDDEN, 0, 0, BIASES_ATTENTION},
+    {"blk.*.attn_output", "model.layers.*.self_attn.o_proj", SIZE_HIDDEN, SIZE_QUERY, 0, 0, 0},
+    {NULL, NULL, 0, 0, 0, 0, 0},
+};
+
+const Architecture gguf_qwen2 = {
+    .name = "qwen2",
+    .model_type = "qwen2",
+    .class_name = "Qwen2ForCausalLM",
+    .rules = {gguf_rules_model, gguf_rules_norms, qwen2_attention, gguf_rules_mlp},
+    .bias_keys = {[BIASES_MLP] = ""},
+    .constants = SILU,
+};
+
+const Architecture gguf_qwen3 = {
+    .name = "qwen3",
+    .model_type = "qwen3",
+    .class_name = "Qwen3ForCausalLM",
+    .rules = {gguf_rules_model, gguf_rules_norms, gguf_rules_attention, gguf_rules_head_norms, gguf_rules_mlp},
+    .bias_keys = {[BIASES_ATTENTION] = "attention_bias", [BIASES_MLP] = ""},
+    .constants = SILU,
+};
+
+/* ---- mixtures ---- */
+
+static const TensorRule shared_expert[] = {
+    {"blk.*.ffn_gate_inp_shexp", "model.layers.*.mlp.shared_expert_gate", SIZE_ONE, SIZE_HIDDEN, 0, 0, 0},
+    {"blk.*.ffn_gate_shexp", "model.layers.*.mlp.shared_expert.gate_proj", SIZE_SHARED_FFN, SIZE_HIDDEN, 0, 0, 0},
+    {"blk.*.ffn_up_shexp", "model.layers.*.mlp.shared_expert.up_proj", SIZE_SHARED_FFN, SIZE_HIDDEN, 0, 0, 0},
+    {"blk.*.ffn_down_shexp", "model.layers.*.mlp.shared_expert.down_proj", SIZE_HIDDEN, SIZE_SHARED_FFN, 0, 0, 0},
+    {NULL, NULL, 0, 0, 0, 0, 0},
+};
+
+static const ConfigField qwen2_moe_fields[] = {
+    {"expert_count", "num_experts", FIELD_SIZE, true},
+    {"expert_used_count", "num_experts_per_tok", FIELD_SIZE, true},
+    {"expert_feed_forward_length", NULL, FIELD_KNOWN, false},
+    {"expert_shared_feed_forward_length", "shared_expert_intermediate_size", FIELD_SIZE, true},
+    {0}};
+
+const Architecture gguf_qwen2_moe = {
+    .name = "qwen2moe",
+    .model_type = "qwen2_moe",
+    .class_name = "Qwen2MoeForCausalLM",
+    .rules = {gguf_rules_model, gguf_rules_norms, qwen2_attention, gguf_rules_experts, shared_expert},
+    .fields = qwen2_moe_fields,
+    .bias_keys = {[BIASES_MLP] = ""},
+    .constants = SILU "  \"norm_topk_prob\": false,\n",
+    .expert_width = "moe_intermediate_size",
+};
+
+static const ConfigField qwen3_moe_fields[] = {{"expert_count", "num_experts", FIELD_SIZE, true},
+                                               {"expert_used_count", "num_experts_per_tok", FIELD_SIZE, true},
+                                               {"expert_feed_forward_length", NULL, FIELD_KNOWN, false},
+                                               {0}};
+
+const Architecture gguf_qwen3_moe = {
+    .name = "qwen3moe",
+    .model_type = "qwen3_moe",
+    .class_name = "Qwen3MoeForCausalLM",
+    .rules = {gguf_rules_model, gguf_rules_norms, gguf_rules_attention, gguf_rules_head_norms, gguf_rules_experts},
+    .fields = qwen3_moe_fields,
+    .bias_keys = {[BIASES_ATTENTION] = "attention_bias", [BIASES_MLP] = ""},
+    .constants = SILU "  \"norm_topk_prob\": true,\n",
+    .expert_width = "moe_intermediate_size",
+};

@@ -1,0 +1,82 @@
+/* The table of architectures, and the lists of tensors that many of them share. To add one: a row beside its
+ * relatives, its name below, and a golden (tests/goldens/gguf). */
+#include "convert/gguf_architecture.h"
+
+#include <stddef.h>
+
+const Architecture *const gguf_architectures[] = {
+    &gguf_mixtral,
+    &gguf_llama,
+    &gguf_qwen2,
+    &gguf_qwen2_moe,
+    &gguf_qwen3,
+    &gguf_qwen3_moe,
+    &gguf_gemma,
+    &gguf_gemma2,
+    &gguf_gemma3,
+    &gguf_gemma4,
+    &gguf_phi3,
+    &gguf_deepseek_v3,
+    &gguf_deepseek_v2,
+    &gguf_granite,
+    &gguf_granite_moe,
+    &gguf_lfm2,
+    &gguf_lfm2_moe,
+    &gguf_gpt_oss,
+    NULL,
+};
+
+const TensorRule gguf_rules_model[] = {
+    {"token_embd", "model.embed_tokens", SIZE_VOCAB, SIZE_HIDDEN, 0, 0, 0},
+    {"output", "lm_head", SIZE_VOCAB, SIZE_HIDDEN, 0, RULE_OPTIONAL, 0},
+    {"output_norm", "model.norm", SIZE_HIDDEN, SIZE_NONE, 0, 0, 0},
+    {NULL, NULL, 0, 0, 0, 0, 0},
+};
+
+const TensorRule gguf_rules_norms[] = {
+    {"blk.*.attn_norm", "model.layers.*.input_layernorm", SIZE_HIDDEN, SIZE_NONE, 0, 0, 0},
+    {"blk.*.ffn_norm", "model.layers.*.post_attention_layernorm", SIZE_HIDDEN, SIZE_NONE, 0, 0, 0},
+    {NULL, NULL, 0, 0, 0, 0, 0},
+};
+
+const TensorRule gguf_rules_attention[] = {
+    {"blk.*.attn_q", "model.layers.*.self_attn.q_proj", SIZE_QUERY, SIZE_HIDDEN, ROWS_OF_QUERY, 0, BIASES_ATTENTION},
+    {"blk.*.attn_k", "model.layers.*.self_attn.k_proj", SIZE_KEY, SIZE_HIDDEN, ROWS_OF_KEY, 0, BIASES_ATTENTION},
+    {"blk.*.attn_v", "model.layers.*.self_attn.v_proj", SIZE_KEY, SIZE_HIDDEN, 0, 0, BIASES_ATTENTION},
+    {"blk.*.attn_output", "model.layers.*.self_attn.o_proj", SIZE_HIDDEN, SIZE_QUERY, 0, 0, BIASES_ATTENTION},
+    {NULL, NULL, 0, 0, 0, 0, 0},
+};
+
+const TensorRule gguf_rules_head_norms[] = {
+    {"blk.*.attn_q_norm", "model.layers.*.self_attn.q_norm", SIZE_HEAD, SIZE_NONE, 0, 0, 0},
+    {"blk.*.attn_k_norm", "model.layers.*.self_attn.k_norm", SIZE_HEAD, SIZE_NONE, 0, 0, 0},
+    {NULL, NULL, 0, 0, 0, 0, 0},
+};
+
+const TensorRule gguf_rules_mlp[] = {
+    {"blk.*.ffn_gate", "model.layers.*.mlp.gate_proj", SIZE_FFN, SIZE_HIDDEN, 0, 0, BIASES_MLP},
+    {"blk.*.ffn_up", "model.layers.*.mlp.up_proj", SIZE_FFN, SIZE_HIDDEN, 0, 0, BIASES_MLP},
+    {"blk.*.ffn_down", "model.layers.*.mlp.down_proj", SIZE_HIDDEN, SIZE_FFN, 0, 0, BIASES_MLP},
+    {NULL, NULL, 0, 0, 0, 0, 0},
+};
+
+const TensorRule gguf_rules_experts[] = {
+    {"blk.*.ffn_gate_inp", "model.layers.*.mlp.gate", SIZE_EXPERTS, SIZE_HIDDEN, 0, 0, 0},
+    {"blk.*.ffn_gate_exps", "model.layers.*.mlp.switch_mlp.gate_proj", SIZE_EXPERT_FFN, SIZE_HIDDEN, 0, RULE_STACKED,
+     0},
+    {"blk.*.ffn_up_exps", "model.layers.*.mlp.switch_mlp.up_proj", SIZE_EXPERT_FFN, SIZE_HIDDEN, 0, RULE_STACKED, 0},
+    {"blk.*.ffn_down_exps", "model.layers.*.mlp.switch_mlp.down_proj", SIZE_HIDDEN, SIZE_EXPERT_FFN, 0, RULE_STACKED,
+     0},
+    {NULL, NULL, 0, 0, 0, 0, 0},
+};
+
+/* Mixtral's names, which Granite took. */
+const TensorRule gguf_rules_block_experts[] = {
+    {"blk.*.ffn_gate_exps", "model.layers.*.block_sparse_moe.switch_mlp.gate_proj", SIZE_EXPERT_FFN, SIZE_HIDDEN, 0,
+     RULE_STACKED | RULE_OPTIONAL, 0},
+    {"blk.*.ffn_up_exps", "model.layers.*.block_sparse_moe.switch_mlp.up_proj", SIZE_EXPERT_FFN, SIZE_HIDDEN, 0,
+     RULE_STACKED | RULE_OPTIONAL, 0},
+    {"blk.*.ffn_down_exps", "model.layers.*.block_sparse_moe.switch_mlp.down_proj", SIZE_HIDDEN, SIZE_EXPERT_FFN, 0,
+     RULE_STACKED | RULE_OPTIONAL, 0},
+    {NULL, NULL, 0, 0, 0, 0, 0},
+};

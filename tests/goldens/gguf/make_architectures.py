@@ -1,0 +1,184 @@
+"""Makes the folders beside this file: GGUF files of each architecture that import knows, written by llama.cpp's own converter.
+
+    make_architectures.py LLAMA_CPP [NAME...]
+
+LLAMA_CPP is llama.cpp's source tree (made with that of llama-cpp-python 0.3.36); torch, transformers 5.24.0 and safetensors are
+needed. CONVERTED are the checkpoints of tests/goldens/hf, whose logits are the reference. MADE are checkpoints that only a GGUF
+file's limits ask for, or whose weights are quantised; their logits are computed here, in float32, and lie beside the file.
+Quantised rows are random blocks, which the `gguf` package dequantises for the checkpoint; where a row of a converted tensor equals
+one, its block takes its place, so that whatever the converter does to the order of rows is done to the blocks.
+"""
+import json
+import pathlib
+import shutil
+import sys
+import tempfile
+
+sys.path[:0] = [str(pathlib.Path(sys.argv[1]) / "gguf-py"), sys.argv[1]]
+import conversion
+import gguf
+import numpy as np
+import torch
+import transformers
+from conversion.base import ModelBase, ModelType, get_model_architecture
+from gguf.quants import dequantize
+from safetensors.torch import save_file
+
+HERE = pathlib.Path(__file__).resolve().parent
+HF = HERE.parent / "hf"
+T = gguf.GGMLQuantizationType
+CONVERTED = ["llama-llama3rope", "llama-yarn", "mixtral", "qwen2", "qwen2_moe", "qwen3", "gemma", "gemma4_text", "gemma4_text-e2b",
+             "gemma4_text-moe", "phi3-longrope", "phi3-partial", "deepseek_v2", "deepseek_v3", "granite-bias", "granitemoe", "lfm2",
+             "lfm2_moe", "gpt_oss"]
+SMALL = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
+         "vocab_size": 96, "max_position_embeddings": 128, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+GEMMA = {**SMALL, "query_pre_attn_scalar": 16, "sliding_window": 8, "rms_norm_eps": 1e-6}
+# Without a word in the file, a reader takes the window of Gemma 2 and 3 in turns, of every second and sixth layer.
+MADE = {
+    "gemma2-turns": ("Gemma2", {**GEMMA, "num_hidden_layers": 3, "attn_logit_softcapping": 5.0, "final_logit_softcapping": 6.0}, {}),
+    "gemma3-turns": ("Gemma3Text", {**GEMMA, "num_hidden_layers": 7, "num_key_value_heads": 1, "rope_parameters": {
+        "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}}, {}),
+    "qwen3_moe-quantised": ("Qwen3Moe", {**SMALL, "hidden_size": 256, "num_hidden_layers": 2, "moe_intermediate_size": 32,
+                                         "num_experts": 3, "num_experts_per_tok": 2, "norm_topk_prob": True, "num_attention_heads": 2,
+                                         "num_key_value_heads": 1, "mlp_only_layers": [], "rope_theta": 1e6},
+                            {"layers.0.mlp.experts.gate_up": T.Q4_K, "layers.1.mlp.experts.gate_up": T.Q6_K,
+                             "experts.down": T.Q8_0, "embed_tokens": T.Q5_K, "lm_head": T.Q3_K, "q_proj": T.Q4_0, "k_proj": T.Q5_1,
+                             "v_proj": T.Q2_K}),
+    "gpt_oss-mxfp4": ("GptOss", {**SMALL, "intermediate_size": 32, "num_hidden_layers": 2, "num_local_experts": 3,
+                                 "num_experts_per_tok": 2, "sliding_window": 8}, {"experts.gate_up_proj": T.MXFP4,
+                                                                                   "experts.down_proj": T.MXFP4}),
+}
+HALVES = {T.Q8_0: [0], T.Q4_0: [0], T.Q5_1: [0, 2], T.Q2_K: [80, 82], T.Q3_K: [108], T.Q4_K: [0, 2], T.Q5_K: [0, 2], T.Q6_K: [208]}
+SPREAD = {T.Q8_0: 80, T.Q4_0: 4.6, T.Q5_1: 17, T.Q2_K: 16, T.Q3_K: 74, T.Q4_K: 290, T.Q5_K: 570, T.Q6_K: 1360}
+
+
+def random_blocks(rng, kind, rows, columns):
+    """Blocks [rows, bytes] whose values spread by about 0.08."""
+    values, size = gguf.GGML_QUANT_SIZES[kind]
+    blocks = rng.integers(0, 256, (rows * columns // values, size), dtype=np.uint8)
+    if kind == T.MXFP4:
+        blocks[:, 0] = rng.integers(122, 125, len(blocks))
+    for at in HALVES.get(kind, []):
+        scale = (0.08 / SPREAD[kind] * rng.uniform(0.7, 1.4, (len(blocks), 1))).astype("<f2")
+        blocks[:, at:at + 2] = (-scale if at == 2 and kind == T.Q5_1 else scale).view(np.uint8)
+    return blocks.reshape(rows, -1)
+
+
+def fill(model, kinds, seed):
+    """Random weights in place; returns the quantised rows as {their float32 bytes: (type, block bytes)}."""
+    rng, rows = np.random.default_rng(seed), {}
+    for name, p in sorted(model.named_parameters()):
+        kind = next((k for part, k in kinds.items() if part in name), None)
+        value = rng.standard_normal(tuple(p.shape)).astype(np.float32)
+        if p.ndim == 1 or name.endswith("bias"):
+            value = 0.1 * value + (1 if "norm" in name and "Gemma" not in type(model).__name__ else 0)
+        elif kind is None:
+            value = (0.12 * torch.from_numpy(value)).bfloat16().float().numpy()
+        else:
+            turned = "GptOss" in type(model).__name__  # experts are [inputs, outputs] there
+            shape = value.swapaxes(-1, -2).shape if turned else value.shape
+            blocks = random_blocks(rng, kind, int(np.prod(shape[:-1])), shape[-1])
+            flat = dequantize(blocks, kind).astype(np.float32)
+            rows.update({row.tobytes(): (kind, block.tobytes()) for row, block in zip(flat, blocks)})
+            value = flat.reshape(shape).swapaxes(-1, -2) if turned else flat.reshape(shape)
+        p.data = torch.from_numpy(np.ascontiguousarray(value, dtype=np.float32))
+    return rows
+
+
+def reference(model, vocab):
+    """golden.json and golden.safetensors as those of tests/goldens/hf."""
+    rng = np.random.default_rng(7)
+    short, long = list(range(1, 6)), [int(i) for i in rng.integers(3, vocab, 40)]
+
+    def run(ids):
+        return model(torch.tensor([ids])).logits[0].float()
+
+    after = []
+    while len(after) < 16:
+        after.append(int(run(long + after)[-1].argmax()))
+    whole = run(long + after)
+    logits = {"short": run(short), "long": whole[:40].contiguous(), "long_cont": whole[40:].contiguous()}
+    meta = {"reference": f"transformers {transformers.__version__}, float32", "class": type(model).__name__,
+            "prompts": {"short": short, "long": long}, "continuation": {"long": after},
+            "logits_std": float(whole.std()), "tolerance_abs_f32": 1e-3}
+    return meta, logits
+
+
+def dummy_vocabulary(self):
+    n = self.hparams["vocab_size"]
+    self.gguf_writer.add_tokenizer_model("gpt2")
+    self.gguf_writer.add_tokenizer_pre("smollm")
+    self.gguf_writer.add_token_list(["a", "b", "ab"] + [f"t{i}" for i in range(3, n)])
+    self.gguf_writer.add_token_types([1] * n)
+    self.gguf_writer.add_token_merges(["a b"])
+
+
+def convert(source, target, kind):
+    with tempfile.TemporaryDirectory() as parent:
+        folder = pathlib.Path(parent) / target.parent.name  # the model's name in the file
+        folder.mkdir()
+        for name in ("config.json", "model.safetensors"):
+            shutil.copy(source / name, folder)
+        params = ModelBase.load_hparams(folder, False)
+        words = {str(i): i for i in range(params["vocab_size"])}  # Gemma's converter counts them
+        (folder / "tokenizer.json").write_text(json.dumps({"model": {"vocab": words}, "added_tokens": []}))
+        model = conversion.get_model_class(get_model_architecture(params, ModelType.TEXT))
+        model.set_vocab = dummy_vocabulary
+        with torch.inference_mode():
+            model(folder, kind, target, hparams=None, eager=True).write()
+
+
+def put_blocks(path, rows):
+    """The file with every tensor whose rows are all known blocks as those blocks."""
+    reader = gguf.GGUFReader(path)
+    writer = gguf.GGUFWriter(f"{path}.new", arch=reader.fields["general.architecture"].contents())
+    for field in reader.fields.values():
+        if field.name.startswith("GGUF.") or field.name == "general.architecture":
+            continue
+        inner = field.types[-1] if field.types[0] == gguf.GGUFValueType.ARRAY else None
+        writer.add_key_value(field.name, field.contents(), field.types[0], sub_type=inner)
+    for t in reader.tensors:
+        data = np.ascontiguousarray(t.data)
+        found = [rows.get(row.tobytes()) for row in data.reshape(-1, data.shape[-1])] if data.dtype == np.float32 else [None]
+        if all(found):
+            blocks = np.frombuffer(b"".join(b for _, b in found), np.uint8).reshape(*data.shape[:-1], -1)
+            writer.add_tensor(t.name, blocks, raw_dtype=found[0][0])
+        else:
+            writer.add_tensor(t.name, data, raw_dtype=t.tensor_type)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    pathlib.Path(f"{path}.new").replace(path)
+    print(path.parent.name, sorted({t.tensor_type.name for t in gguf.GGUFReader(path).tensors}))
+
+
+def save(target, meta, logits):
+    save_file(logits, target / "golden.safetensors")
+    (target / "golden.json").write_text(json.dumps(meta, indent=1) + "\n")
+
+
+def make(name):
+    family, settings, kinds = MADE[name]
+    target = HERE / name
+    config = getattr(transformers, f"{family}Config")(**settings, tie_word_embeddings="Gemma" in family)
+    config._attn_implementation = "eager"
+    model = getattr(transformers, f"{family.removesuffix('Text')}ForCausalLM")(config).float().eval()
+    rows = fill(model, kinds, seed=len(name))
+    target.mkdir(exist_ok=True)
+    with torch.inference_mode():
+        save(target, *reference(model, settings["vocab_size"]))
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        convert(pathlib.Path(folder), target / "model.gguf", gguf.LlamaFileType.ALL_F32)
+    put_blocks(target / "model.gguf", rows)
+
+
+for wanted in sys.argv[2:] or CONVERTED + list(MADE):
+    if wanted in MADE:
+        make(wanted)
+        continue
+    (HERE / wanted).mkdir(exist_ok=True)
+    exact = "bfloat16" in json.loads((HF / wanted / "golden.json").read_text())["storage_dtype"]
+    convert(HF / wanted, HERE / wanted / "model.gguf", gguf.LlamaFileType.MOSTLY_BF16 if exact else gguf.LlamaFileType.ALL_F32)
