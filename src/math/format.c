@@ -10,7 +10,7 @@
 
 typedef struct FormatRow {
     const char *name;
-    int bits; /* 0: the source says */
+    int bits; /* 0: the source says, and the group too */
     int group;
     bool integer, k_quant, has_min;
     int offset;
@@ -29,27 +29,30 @@ static const FormatRow formats[] = {
     [WEIGHT_Q4_K] = {"q4_k", 4, 32, true, true, true, 0},
     [WEIGHT_Q5_K] = {"q5_k", 5, 32, true, true, true, 0},
     [WEIGHT_Q6_K] = {"q6_k", 6, 16, true, true, false, 32},
+    [WEIGHT_SIGNED] = {"int", 0, 0, true, false, false, 0},
+    [WEIGHT_FP4] = {"fp4", 4, 16, true, false, false, 0},
+    [WEIGHT_FP8] = {"fp8", 8, 128, false, false, false, 0},
 };
 
-static const float fp4_halves[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+const float format_fp4_halves[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 void weight_format_name(const WeightSource *source, char *out, size_t capacity) {
-    if (source->format == WEIGHT_AFFINE)
-        snprintf(out, capacity, "affine %d-bit g%d", source->bits, source->group);
+    if (formats[source->format].bits == 0)
+        snprintf(out, capacity, "%s %d-bit g%d", formats[source->format].name, source->bits, source->group);
     else
         snprintf(out, capacity, "%s", formats[source->format].name);
 }
 
 int format_bits(const WeightSource *s) {
-    return s->format == WEIGHT_AFFINE ? s->bits : formats[s->format].bits;
+    return formats[s->format].bits ? formats[s->format].bits : s->bits;
 }
 
 int format_group(const WeightSource *s) {
-    return s->format == WEIGHT_AFFINE ? s->group : formats[s->format].group;
+    return formats[s->format].bits ? formats[s->format].group : s->group;
 }
 
 int format_offset(const WeightSource *s) {
-    return formats[s->format].offset;
+    return s->format == WEIGHT_SIGNED ? 1 << (s->bits - 1) : formats[s->format].offset;
 }
 
 bool format_is_integer(WeightFormat f) {
@@ -60,29 +63,38 @@ bool format_is_k(WeightFormat f) {
     return formats[f].k_quant;
 }
 
+bool format_is_fp4(WeightFormat f) {
+    return f == WEIGHT_MXFP4 || f == WEIGHT_NVFP4 || f == WEIGHT_FP4;
+}
+
 bool format_has_bias(WeightFormat f) {
     return f == WEIGHT_AFFINE || formats[f].has_min;
 }
 
-static bool check_affine(const WeightSource *s, Error *err) {
+/* Of the formats whose source says bits and group. */
+static bool check_sizes(const WeightSource *s, Error *err) {
     bool bits = s->bits >= 2 && s->bits <= 8 && s->bits != 7;
     bool group = s->group == 32 || s->group == 64 || s->group == 128;
     if (bits && group) return true;
     return error_set(
-        err, "affine quantisation with %d bits and group %d: bits may be 2, 3, 4, 5, 6, 8 and the group 32, 64, 128",
-        s->bits, s->group);
+        err, "%s quantisation with %d bits and group %d: bits may be 2, 3, 4, 5, 6, 8 and the group 32, 64, 128",
+        formats[s->format].name, s->bits, s->group);
 }
 
 bool weight_row_bytes(const WeightSource *s, WeightRowBytes *out, Error *err) {
-    if (s->format == WEIGHT_AFFINE && !check_affine(s, err)) return false;
+    if (formats[s->format].bits == 0 && !check_sizes(s, err)) return false;
     int64_t cols = s->cols;
     int group = format_group(s), multiple = formats[s->format].k_quant ? 256 : group ? group : 1;
+    if (s->format == WEIGHT_FP8) multiple = 1;
     if (cols <= 0 || cols > INT32_MAX || cols % multiple)
         return error_set(err, "%lld inputs do not divide into groups of %d", (long long)cols, multiple);
     uint64_t n = (uint64_t)cols, groups = group ? n / (unsigned)group : 0;
     WeightRowBytes r = {.codes = n * (unsigned)format_bits(s) / 8};
     switch (s->format) {
-    case WEIGHT_AFFINE: r.scales = groups * (s->scale_type == SCALE_F32 ? 4 : 2); break;
+    case WEIGHT_AFFINE:
+    case WEIGHT_SIGNED: r.scales = groups * (s->scale_type == SCALE_F32 ? 4 : 2); break;
+    case WEIGHT_FP4:
+    case WEIGHT_FP8: r.scales = (n + (unsigned)group - 1) / (unsigned)group * 4; break;
     case WEIGHT_MXFP4:
     case WEIGHT_MXFP8:
     case WEIGHT_NVFP4:
@@ -111,6 +123,20 @@ float format_f16(uint16_t h) {
     float f;
     memcpy(&f, &bits, 4);
     return f;
+}
+
+uint16_t format_to_f16(float f) {
+    uint32_t b;
+    memcpy(&b, &f, 4);
+    uint32_t sign = b >> 16 & 0x8000, magnitude = b & 0x7FFFFFFF;
+    if (magnitude > 0x7F800000) return (uint16_t)(sign | 0x7E00);
+    if (magnitude >= 0x477FF000) return (uint16_t)(sign | 0x7C00);
+    if (magnitude < 0x38800000) { /* below 2^-14: counts of 2^-24 */
+        memcpy(&f, &magnitude, 4);
+        return (uint16_t)(sign | (uint32_t)rintf(f * 0x1p24f));
+    }
+    uint32_t odd = magnitude >> 13 & 1;
+    return (uint16_t)(sign | ((magnitude - 0x38000000 + 0xFFF + odd) >> 13));
 }
 
 float format_bf16(uint16_t h) {
@@ -210,13 +236,16 @@ static void k_scale_bias(const WeightSource *s, int64_t row, int64_t group, floa
 }
 
 void format_scale_bias(const WeightSource *s, int64_t row, int64_t group, float *scale, float *bias) {
-    int64_t i = row * (s->cols / format_group(s)) + group;
+    int64_t i = row * ((s->cols + format_group(s) - 1) / format_group(s)) + group;
     *bias = 0;
     switch (s->format) {
     case WEIGHT_AFFINE:
         *scale = read_scale(s->scales, s->scale_type, i);
         *bias = read_scale(s->biases, s->scale_type, i);
         return;
+    case WEIGHT_SIGNED: *scale = read_scale(s->scales, s->scale_type, i); return;
+    case WEIGHT_FP4: *scale = read_scale(s->scales, SCALE_F32, i) * 0.5f; return;
+    case WEIGHT_FP8: *scale = read_scale(s->scales, SCALE_F32, i); return;
     case WEIGHT_MXFP4: *scale = format_e8m0(((const uint8_t *)s->scales)[i]) * 0.5f; return;
     case WEIGHT_NVFP4: *scale = format_e4m3(((const uint8_t *)s->scales)[i]) * 0.5f; return;
     case WEIGHT_MXFP8: *scale = format_e8m0(((const uint8_t *)s->scales)[i]); return;
@@ -230,9 +259,9 @@ static void float_row(const WeightSource *s, int64_t row, float *out) {
         int64_t at = row * s->cols + i;
         if (s->format == WEIGHT_F32)
             memcpy(&out[i], p + at * 4, 4);
-        else if (s->format == WEIGHT_MXFP8) {
+        else if (s->format == WEIGHT_MXFP8 || s->format == WEIGHT_FP8) {
             float scale, bias;
-            format_scale_bias(s, row, i / 32, &scale, &bias);
+            format_scale_bias(s, row, i / format_group(s), &scale, &bias);
             out[i] = format_e4m3(p[at]) * scale;
         } else
             out[i] = s->format == WEIGHT_F16 ? format_f16(read_u16(p, at)) : format_bf16(read_u16(p, at));
@@ -245,15 +274,16 @@ void weight_row(const WeightSource *s, int64_t row, float *out) {
         return;
     }
     int group = format_group(s), offset = format_offset(s);
-    bool fp4 = s->format == WEIGHT_MXFP4 || s->format == WEIGHT_NVFP4, has_bias = format_has_bias(s->format);
+    bool fp4 = format_is_fp4(s->format), has_bias = format_has_bias(s->format);
     for (int64_t g = 0; g < s->cols / group; g++) {
         uint8_t codes[128];
         float scale, bias;
         format_codes(s, row, g * group, group, codes);
         format_scale_bias(s, row, g, &scale, &bias);
         for (int i = 0; i < group; i++) {
-            float q = fp4 ? fp4_halves[codes[i]] : (float)((int)codes[i] - offset);
-            out[g * group + i] = has_bias ? fmaf(q, scale, bias) : q * scale;
+            float q = fp4 ? format_fp4_halves[codes[i]] : (float)((int)codes[i] - offset);
+            int64_t k = g * group + i;
+            out[s->order ? s->order[k] : k] = has_bias ? fmaf(q, scale, bias) : q * scale;
         }
     }
 }

@@ -22,6 +22,10 @@ typedef enum WeightFormat {
     WEIGHT_Q4_K,
     WEIGHT_Q5_K,
     WEIGHT_Q6_K,
+    /* What published checkpoints are laid out as (packed.h): */
+    WEIGHT_SIGNED, /* w = (q - 2^(bits - 1)) * scale; bits and group as affine */
+    WEIGHT_FP4,    /* E2M1 codes, group 16, f32 scales */
+    WEIGHT_FP8,    /* E4M3 codes, an f32 scale per 128 inputs, the last of them perhaps fewer: a float weight */
 } WeightFormat;
 
 typedef enum ScaleType { SCALE_F32, SCALE_F16, SCALE_BF16 } ScaleType;
@@ -33,10 +37,11 @@ typedef struct WeightSource {
     int bits, group; /* integer formats */
     int64_t rows, cols;
     const void *codes;  /* floats, or packed codes: an MLX little-endian bit stream along cols */
-    const void *scales; /* affine: scale_type; MX and NV: u8; K-quants: sub-scales */
+    const void *scales; /* affine, signed: scale_type; MX and NV: u8; K-quants: sub-scales; FP4, FP8: f32 */
     const void *biases; /* affine: scale_type */
     ScaleType scale_type;
     const void *d, *dmin; /* K-quants: f16 [rows, cols / 256] */
+    const int32_t *order; /* integer formats: [cols], column k is of input order[k]; NULL: they are in order */
 } WeightSource;
 
 /* "affine 4-bit g64", "f16", "q4_k" into out. */

@@ -42,7 +42,7 @@ typedef struct TileJob {
 typedef struct FloatJob {
     WeightFormat format;
     const uint8_t *weights; /* row-major, of the first output; unaligned */
-    const uint8_t *scales;  /* MXFP8: u8 [output][cols / 32] */
+    const uint8_t *scales;  /* MXFP8: u8 [output][cols / 32]; FP8: f32 [output][cols / 128, rounded up] */
     int cols, n_outputs;
     const float *x; /* [n_rows][cols] */
     int n_rows;

@@ -111,7 +111,7 @@ static inline lf weight_lanes(WeightFormat format, const uint8_t *w, float scale
 }
 
 static inline int weight_bytes(WeightFormat format) {
-    return format == WEIGHT_F32 ? 4 : format == WEIGHT_MXFP8 ? 1 : 2;
+    return format == WEIGHT_F32 ? 4 : format == WEIGHT_MXFP8 || format == WEIGHT_FP8 ? 1 : 2;
 }
 
 static inline float e8m0_scale(uint8_t b) {
@@ -119,12 +119,21 @@ static inline float e8m0_scale(uint8_t b) {
     return float_of_bits(b ? (int32_t)b << 23 : 0x00400000);
 }
 
+/* The scale of output `out` at input k. */
+static inline float weight_scale(const FloatJob *job, WeightFormat format, size_t out, int k) {
+    const size_t cols = (size_t)job->cols, at = (size_t)k;
+    float scale = 1.0f;
+    if (format == WEIGHT_MXFP8) return e8m0_scale(job->scales[out * (cols / 32) + at / 32]);
+    if (format == WEIGHT_FP8) __builtin_memcpy(&scale, job->scales + (out * ((cols + 127) / 128) + at / 128) * 4, 4);
+    return scale;
+}
+
 /* The last n < 16 inputs: only lanes that have an element move. */
-static inline lf tail_lanes(WeightFormat format, const uint8_t *w, const float *x, int n, lf acc) {
+static inline lf tail_lanes(WeightFormat format, const uint8_t *w, float scale, const float *x, int n, lf acc) {
     uint8_t padded[64] = {0};
     __builtin_memcpy(padded, w, (size_t)(n * weight_bytes(format)));
     float wide[16], sums[16];
-    lf_store(wide, weight_lanes(format, padded, 1.0f));
+    lf_store(wide, weight_lanes(format, padded, scale));
     lf_store(sums, acc);
     for (int j = 0; j < n; j++) sums[j] = __builtin_fmaf(x[j], wide[j], sums[j]);
     return lf_load(sums);
@@ -137,23 +146,21 @@ static inline __attribute__((always_inline)) void float_block(const FloatJob *jo
     UNROLL for (int r = 0; r < rows; r++) UNROLL for (int o = 0; o < outs; o++) acc[r][o] = lf_set(0.0f);
     int bytes = weight_bytes(format), k = 0, cols = job->cols;
     const uint8_t *w = job->weights + (size_t)out * (size_t)cols * (size_t)bytes;
-    const uint8_t *scales = format == WEIGHT_MXFP8 ? job->scales + (size_t)out * (size_t)(cols / 32) : NULL;
     const float *x = job->x + (size_t)row * (size_t)cols;
     for (; k + 16 <= cols; k += 16) {
         lf xs[FLOAT_ROWS];
         UNROLL for (int r = 0; r < rows; r++) xs[r] = lf_load(x + (size_t)r * (size_t)cols + k);
         UNROLL for (int o = 0; o < outs; o++) {
             size_t at = (size_t)o * (size_t)cols + (size_t)k;
-            float scale = scales ? e8m0_scale(scales[(size_t)o * (size_t)(cols / 32) + (size_t)k / 32]) : 1.0f;
-            lf v = weight_lanes(format, w + at * (size_t)bytes, scale);
+            lf v = weight_lanes(format, w + at * (size_t)bytes, weight_scale(job, format, (size_t)(out + o), k));
             UNROLL for (int r = 0; r < rows; r++) acc[r][o] = lf_fma(xs[r], v, acc[r][o]);
         }
     }
     UNROLL for (int r = 0; r < rows; r++) UNROLL for (int o = 0; o < outs; o++) {
         size_t at = (size_t)o * (size_t)cols + (size_t)k;
         if (k < cols)
-            acc[r][o] =
-                tail_lanes(format, w + at * (size_t)bytes, x + (size_t)r * (size_t)cols + k, cols - k, acc[r][o]);
+            acc[r][o] = tail_lanes(format, w + at * (size_t)bytes, weight_scale(job, format, (size_t)(out + o), k),
+                                   x + (size_t)r * (size_t)cols + k, cols - k, acc[r][o]);
         job->y[(size_t)(row + r) * job->y_stride + (size_t)(out + o)] = lf_fold(acc[r][o]);
     }
 }
@@ -177,6 +184,7 @@ static void float_dots(const FloatJob *job) {
     case WEIGHT_F32: float_format(job, WEIGHT_F32); return;
     case WEIGHT_F16: float_format(job, WEIGHT_F16); return;
     case WEIGHT_BF16: float_format(job, WEIGHT_BF16); return;
+    case WEIGHT_FP8: float_format(job, WEIGHT_FP8); return;
     default: float_format(job, WEIGHT_MXFP8); return;
     }
 }

@@ -45,23 +45,9 @@ static inline void lf_store(float *p, lf a) {
     memcpy(p, a.v, sizeof a.v);
 }
 
-/* Round to nearest even; past the range becomes infinity. */
-static uint16_t f16_bits(float f) {
-    uint32_t b;
-    memcpy(&b, &f, 4);
-    uint32_t sign = b >> 16 & 0x8000, magnitude = b & 0x7FFFFFFF;
-    if (magnitude > 0x7F800000) return (uint16_t)(sign | 0x7E00);
-    if (magnitude >= 0x477FF000) return (uint16_t)(sign | 0x7C00);
-    if (magnitude < 0x38800000) { /* below 2^-14: counts of 2^-24 */
-        memcpy(&f, &magnitude, 4);
-        return (uint16_t)(sign | (uint32_t)rintf(f * 0x1p24f));
-    }
-    uint32_t odd = magnitude >> 13 & 1;
-    return (uint16_t)(sign | ((magnitude - 0x38000000 + 0xFFF + odd) >> 13));
-}
 static inline void lf_store_f16(int16_t *p, lf a) {
     LANES {
-        uint16_t h = f16_bits(a.v[j]);
+        uint16_t h = format_to_f16(a.v[j]);
         memcpy(&p[j], &h, 2);
     }
 }

@@ -14,7 +14,8 @@ struct Linear {
     uint8_t *tiles; /* mem_map */
     size_t tile_bytes, map_bytes;
     int rows, cols, n_tiles;
-    float *bias; /* NULL or [rows] */
+    float *bias;    /* NULL or [rows] */
+    int32_t *order; /* NULL, or [cols]: the input of each of the tiles' columns */
 };
 
 enum { STREAMED_ROWS = 16, GROUP_SIZES = 4, MAX_TASK_TILES = 4, FLOAT_TASK = 32 };
@@ -27,8 +28,15 @@ struct Activations {
     bool scanned;                  /* bad is known, or will be when the forms planned now are made */
     Activations *parent;           /* a selection: row i is row from[i] of the parent, which has no parent */
     int *from;
-    bool consecutive; /* from[i] = from[0] + i: floats point into the parent */
+    bool consecutive;        /* from[i] = from[0] + i: floats point into the parent */
+    struct Ordered *ordered; /* the same inputs in other orders, as weights have asked for them */
 };
+
+typedef struct Ordered {
+    const int32_t *order; /* [cols] */
+    Activations *inputs;
+    struct Ordered *next;
+} Ordered;
 
 typedef struct PackContext {
     const WeightSource *source;
@@ -73,6 +81,12 @@ Linear *linear_new(const WeightSource *source, const float *bias, Pool *pool, Er
         if (!w->bias) goto memory;
         memcpy(w->bias, bias, (size_t)w->rows * sizeof *bias);
     }
+    if (w->integer && source->order) {
+        w->order = mem_array((size_t)w->cols, sizeof *w->order);
+        if (!w->order) goto memory;
+        memcpy(w->order, source->order, (size_t)w->cols * sizeof *w->order);
+    }
+    w->source.order = NULL;
     if (w->integer && !pack_tiles(w, source, pool, err)) {
         linear_free(w);
         return NULL;
@@ -88,6 +102,7 @@ void linear_free(Linear *w) {
     if (!w) return;
     mem_unmap(w->tiles, w->map_bytes);
     mem_free(w->bias);
+    mem_free(w->order);
     mem_free(w);
 }
 
@@ -116,7 +131,8 @@ size_t linear_bytes(const Linear *w) {
 
 void linear_row(const Linear *w, int row, float *out) {
     if (w->integer)
-        tile_row(&w->format, w->tiles + (size_t)(row / TILE_ROWS) * w->tile_bytes, row % TILE_ROWS, w->cols, out);
+        tile_row(&w->format, w->tiles + (size_t)(row / TILE_ROWS) * w->tile_bytes, row % TILE_ROWS, w->cols, w->order,
+                 out);
     else
         weight_row(&w->source, row, out);
 }
@@ -190,6 +206,7 @@ typedef struct FillJob {
     const Activations *a;
     QuantRows *form; /* NULL: the floats, copied to x or looked at for what is not finite */
     float *x;
+    const int32_t *order; /* the floats go to x in this order */
 } FillJob;
 
 typedef struct FillContext {
@@ -217,14 +234,17 @@ static int job_of_task(const int *first_task, int n_jobs, int task) {
 static void fill_row(const FillJob *job, int row) {
     const Activations *a = job->a;
     size_t cols = (size_t)a->cols;
-    if (a->parent && job->form)
+    const float *from = a->x ? a->x + (size_t)row * cols : NULL;
+    if (job->order)
+        for (size_t k = 0; k < cols; k++) job->x[(size_t)row * cols + k] = from[job->order[k]];
+    else if (a->parent && job->form)
         kernels()->quant_copy(job->form, row, a->parent->forms[group_index(job->form->group)], a->from[row]);
     else if (a->parent)
         memcpy(job->x + (size_t)row * cols, a->parent->x + (size_t)a->from[row] * cols, cols * sizeof(float));
     else if (job->form)
-        kernels()->quantize(a->x + (size_t)row * cols, job->form, row);
+        kernels()->quantize(from, job->form, row);
     else
-        a->bad[row] = !kernels()->all_finite(a->x + (size_t)row * cols, a->cols);
+        a->bad[row] = !kernels()->all_finite(from, a->cols);
 }
 
 static void fill_task(void *context, int task, int thread) {
@@ -289,6 +309,57 @@ static bool plan_selection(Activations *a, const Linear *w, FillContext *fill, A
     *form = form_new(a, w->format.group, arena);
     if (!*form) return false;
     fill_add(fill, (FillJob){.a = a, .form = *form});
+    return true;
+}
+
+/* ---- inputs in another order ---- */
+
+/* Inputs that are no selection, in the order of w's columns, which q, k and v, or gate and up, mostly share. What is
+ * bad in them is bad in `a`. */
+static Activations *order_whole(Activations *a, const Linear *w, FillContext *fill, Arena *arena) {
+    size_t cols = (size_t)a->cols;
+    for (Ordered *o = a->ordered; o; o = o->next)
+        if (memcmp(o->order, w->order, cols * sizeof *w->order) == 0) return o->inputs;
+    Ordered *o = arena_array(arena, 1, sizeof *o);
+    float *x = arena_array(arena, (size_t)a->rows, cols * sizeof *x);
+    Activations *inputs = o && x ? activations_new(arena, x, a->rows, a->cols, a->bits) : NULL;
+    if (!inputs) return NULL;
+    fill_add(fill, (FillJob){.a = a, .x = x, .order = w->order});
+    if (!a->scanned) fill_add(fill, (FillJob){.a = a});
+    a->scanned = inputs->scanned = true;
+    inputs->bad = a->bad;
+    *o = (Ordered){w->order, inputs, a->ordered};
+    a->ordered = o;
+    return inputs;
+}
+
+static Activations *order_inputs(Activations *a, const Linear *w, FillContext *fill, Arena *arena) {
+    if (!a->parent) return order_whole(a, w, fill, arena);
+    Activations *whole = order_whole(a->parent, w, fill, arena);
+    Activations *inputs = whole ? activations_select(arena, whole, a->from, a->rows) : NULL;
+    if (inputs) inputs->bad = a->bad;
+    return inputs;
+}
+
+/* Jobs whose weights have their columns in another order than the inputs get inputs in theirs: *jobs becomes a copy. */
+static bool order_jobs(const LinearJob **jobs, int n_jobs, Pool *pool, Arena *arena) {
+    LinearJob *own = NULL;
+    FillContext fill = {.jobs = NULL};
+    for (int j = 0; j < n_jobs; j++) {
+        if (!(*jobs)[j].w->order) continue;
+        if (!own) {
+            own = arena_array(arena, (size_t)n_jobs, sizeof *own);
+            fill.jobs = arena_array(arena, 2 * (size_t)n_jobs, sizeof *fill.jobs);
+            fill.first_task = arena_array(arena, 2 * (size_t)n_jobs + 1, sizeof *fill.first_task);
+            if (!own || !fill.jobs || !fill.first_task) return false;
+            memcpy(own, *jobs, (size_t)n_jobs * sizeof *own);
+            fill.first_task[0] = 0;
+        }
+        if (!(own[j].x = order_inputs(own[j].x, own[j].w, &fill, arena))) return false;
+    }
+    if (!own) return true;
+    fill_run(&fill, pool);
+    *jobs = own;
     return true;
 }
 
@@ -380,6 +451,7 @@ static int tiles_per_task(const Linear *w, int rows, int threads) {
 }
 
 bool linear_apply(const LinearJob *jobs, int n_jobs, Pool *pool, Arena *arena) {
+    if (!order_jobs(&jobs, n_jobs, pool, arena)) return false;
     ApplyContext c = {.jobs = jobs,
                       .n_jobs = n_jobs,
                       .first_task = arena_array(arena, (size_t)n_jobs + 1, sizeof *c.first_task),

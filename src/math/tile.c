@@ -18,10 +18,20 @@ static int scale_bytes(const TileFormat *f) {
 }
 
 static TileStorage storage_of(const WeightSource *s) {
-    if (s->format == WEIGHT_MXFP4 || s->format == WEIGHT_NVFP4) return TILE_FP4;
+    if (format_is_fp4(s->format)) return TILE_FP4;
     static const TileStorage by_bits[] = {
         [2] = TILE_2, [3] = TILE_3, [4] = TILE_4, [5] = TILE_5, [6] = TILE_6, [8] = TILE_8};
     return by_bits[format_bits(s)];
+}
+
+static bool has_scale_type(const WeightSource *s) {
+    return s->format == WEIGHT_AFFINE || s->format == WEIGHT_SIGNED;
+}
+
+static TileScale scale_of(const WeightSource *s) {
+    if (format_is_k(s->format)) return TILE_SCALE_K;
+    if (s->format == WEIGHT_FP4 || (has_scale_type(s) && s->scale_type == SCALE_F32)) return TILE_SCALE_F32;
+    return has_scale_type(s) && s->scale_type == SCALE_F16 ? TILE_SCALE_F16 : TILE_SCALE_BF16;
 }
 
 bool tile_format(const WeightSource *s, TileFormat *out, Error *err) {
@@ -31,12 +41,7 @@ bool tile_format(const WeightSource *s, TileFormat *out, Error *err) {
     f.signed_scales = s->format == WEIGHT_Q3_K || s->format == WEIGHT_Q6_K;
     f.offset = f.storage == TILE_FP4 ? 12 : format_offset(s);
     f.unit = format_is_k(s->format) ? 256 : f.group < TILE_BLOCK ? TILE_BLOCK : f.group;
-    if (format_is_k(s->format))
-        f.scale = TILE_SCALE_K;
-    else if (s->format == WEIGHT_AFFINE && s->scale_type == SCALE_F32)
-        f.scale = TILE_SCALE_F32;
-    else
-        f.scale = s->format == WEIGHT_AFFINE && s->scale_type == SCALE_F16 ? TILE_SCALE_F16 : TILE_SCALE_BF16;
+    f.scale = scale_of(s);
     f.block_bytes = TILE_BLOCK * TILE_ROWS * format_bits(s) / 8;
     f.unit_codes = f.block_bytes * (f.unit / TILE_BLOCK);
     f.unit_bytes = f.unit_codes + scale_bytes(&f);
@@ -166,16 +171,17 @@ static uint16_t bf16_bits(float f) {
     return (uint16_t)(bits >> 16);
 }
 
-/* Affine scales and biases of 16 bits: moved as they are. */
-static void pack_affine_16(const WeightSource *s, const TileFormat *f, int64_t first, int lanes, uint8_t *tile) {
+/* Scales of 16 bits, and biases where there are any: moved as they are. */
+static void pack_scales_16(const WeightSource *s, const TileFormat *f, int64_t first, int lanes, uint8_t *tile) {
     int64_t n_groups = s->cols / f->group, per_unit = f->unit / f->group;
     const uint8_t *scales = (const uint8_t *)s->scales + first * n_groups * 2;
-    const uint8_t *biases = (const uint8_t *)s->biases + first * n_groups * 2;
+    const uint8_t *biases = f->has_bias ? (const uint8_t *)s->biases + first * n_groups * 2 : NULL;
+    int64_t per_group = TILE_ROWS * (biases ? 4 : 2);
     for (int64_t g = 0; g < n_groups; g++) {
-        uint8_t *at = tile + g / per_unit * f->unit_bytes + f->unit_codes + g % per_unit * TILE_ROWS * 4;
+        uint8_t *at = tile + g / per_unit * f->unit_bytes + f->unit_codes + g % per_unit * per_group;
         for (int lane = 0; lane < lanes; lane++) {
             memcpy(at + lane * 2, scales + (lane * n_groups + g) * 2, 2);
-            memcpy(at + TILE_ROWS * 2 + lane * 2, biases + (lane * n_groups + g) * 2, 2);
+            if (biases) memcpy(at + TILE_ROWS * 2 + lane * 2, biases + (lane * n_groups + g) * 2, 2);
         }
     }
 }
@@ -186,7 +192,7 @@ static void pack_super(const WeightSource *s, const TileFormat *f, int64_t super
     if (f->has_bias) memcpy(at + TILE_ROWS * 2 + lane * 2, (const uint8_t *)s->dmin + super * 2, 2);
 }
 
-/* The scales of group g of one row, any format but those of pack_affine_16. */
+/* The scales of group g of one row, any format but those of pack_scales_16. */
 static void pack_group_scales(const WeightSource *s, const TileFormat *f, int64_t row, int64_t g, int lane,
                               uint8_t *unit_scales) {
     int parts = f->has_bias ? 2 : 1, per_unit = f->unit / f->group, in_unit = (int)(g % per_unit);
@@ -211,8 +217,8 @@ static void pack_group_scales(const WeightSource *s, const TileFormat *f, int64_
 void tile_pack(const WeightSource *s, const TileFormat *f, int64_t first, uint8_t *tile) {
     int lanes = s->rows - first < TILE_ROWS ? (int)(s->rows - first) : TILE_ROWS;
     pack_all_codes(s, f, first, tile);
-    if (s->format == WEIGHT_AFFINE && s->scale_type != SCALE_F32) {
-        pack_affine_16(s, f, first, lanes, tile);
+    if (has_scale_type(s) && s->scale_type != SCALE_F32) {
+        pack_scales_16(s, f, first, lanes, tile);
         return;
     }
     int per_unit = f->unit / f->group;
@@ -302,7 +308,7 @@ void tile_unit_scales(const TileFormat *f, const uint8_t *unit, int n_groups, fl
     }
 }
 
-void tile_row(const TileFormat *f, const uint8_t *tile, int lane, int cols, float *out) {
+void tile_row(const TileFormat *f, const uint8_t *tile, int lane, int cols, const int32_t *order, float *out) {
     int per_unit = f->unit / f->group;
     for (int u = 0; u * f->unit < cols; u++) {
         const uint8_t *unit = tile + (size_t)u * (size_t)f->unit_bytes;
@@ -313,11 +319,11 @@ void tile_row(const TileFormat *f, const uint8_t *tile, int lane, int cols, floa
             uint8_t quads[512];
             tile_block_codes(f->storage, unit + block * f->block_bytes, quads);
             for (int i = 0; i < TILE_BLOCK && block * TILE_BLOCK + i < n * f->group; i++) {
-                int k = block * TILE_BLOCK + i, g = k / f->group;
+                int k = block * TILE_BLOCK + i, g = k / f->group, at = u * f->unit + k;
                 int code = quads[i / 4 * 64 + lane * 4 + i % 4];
                 float q = (float)(code - f->offset);
                 float s = scale[g * TILE_ROWS + lane];
-                out[u * f->unit + k] = f->has_bias ? fmaf(q, s, bias[g * TILE_ROWS + lane]) : q * s;
+                out[order ? order[at] : at] = f->has_bias ? fmaf(q, s, bias[g * TILE_ROWS + lane]) : q * s;
             }
         }
     }

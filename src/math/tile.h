@@ -53,8 +53,9 @@ size_t tile_bytes(const TileFormat *f, int cols);
 /* Lays out rows [first, first + 16) of the source into `tile`, which is zeroed. */
 void tile_pack(const WeightSource *source, const TileFormat *f, int64_t first, uint8_t *tile);
 
-/* One output of a tile back as floats (an embedding row): fma((float)code, scale, bias); without a bias the product. */
-void tile_row(const TileFormat *f, const uint8_t *tile, int lane, int cols, float *out);
+/* One output of a tile back as floats (an embedding row): fma((float)code, scale, bias); without a bias the product.
+ * order: as in a WeightSource. */
+void tile_row(const TileFormat *f, const uint8_t *tile, int lane, int cols, const int32_t *order, float *out);
 
 /* Scales and biases of the groups of one unit as f32, [groups][16] each: the definition, also used by tests. bias may
  * be NULL where the format has none. */

@@ -17,13 +17,16 @@ const MatrixCase matrix_cases[] = {
     {WEIGHT_MXFP4, 0, 0, SCALE_F32},    {WEIGHT_NVFP4, 0, 0, SCALE_F32},    {WEIGHT_Q2_K, 0, 0, SCALE_F32},
     {WEIGHT_Q3_K, 0, 0, SCALE_F32},     {WEIGHT_Q4_K, 0, 0, SCALE_F32},     {WEIGHT_Q5_K, 0, 0, SCALE_F32},
     {WEIGHT_Q6_K, 0, 0, SCALE_F32},     {WEIGHT_F32, 0, 0, SCALE_F32},      {WEIGHT_F16, 0, 0, SCALE_F32},
-    {WEIGHT_BF16, 0, 0, SCALE_F32},     {WEIGHT_MXFP8, 0, 0, SCALE_F32},
+    {WEIGHT_BF16, 0, 0, SCALE_F32},     {WEIGHT_MXFP8, 0, 0, SCALE_F32},    {WEIGHT_SIGNED, 2, 64, SCALE_F32},
+    {WEIGHT_SIGNED, 3, 32, SCALE_BF16}, {WEIGHT_SIGNED, 4, 128, SCALE_F16}, {WEIGHT_SIGNED, 8, 32, SCALE_BF16},
+    {WEIGHT_SIGNED, 8, 128, SCALE_F32}, {WEIGHT_FP4, 0, 0, SCALE_F32},      {WEIGHT_FP8, 0, 0, SCALE_F32},
 };
 const int n_matrix_cases = sizeof matrix_cases / sizeof *matrix_cases;
 
 int random_cols(const MatrixCase *c) {
     Matrix probe = {.source = {.format = c->format, .bits = c->bits, .group = c->group}};
     int step = format_is_k(c->format) ? 256 : format_group(&probe.source);
+    if (c->format == WEIGHT_FP8) return 1 + random_below(400); /* the last group may be smaller */
     if (step == 0) return 1 + random_below(150);
     return step * (1 + random_below(step >= 128 ? 3 : 9));
 }
@@ -57,7 +60,7 @@ Matrix random_matrix(const MatrixCase *c, int rows, int cols) {
             put_u16(m.codes, i, (uint16_t)(random_u32() & 0xBFFF));
         for (size_t i = 0; i < n_codes / 2 && format == WEIGHT_BF16; i++)
             put_u16(m.codes, i, (uint16_t)((random_u32() & 0x80FF) | 0x3F00));
-        for (size_t i = 0; i < n_codes && format == WEIGHT_MXFP8; i++)
+        for (size_t i = 0; i < n_codes && (format == WEIGHT_MXFP8 || format == WEIGHT_FP8); i++)
             if ((m.codes[i] & 0x7F) == 0x7F) m.codes[i] = 0x12;
     }
     for (size_t i = 0; i < n_scales; i++) {
@@ -65,13 +68,14 @@ Matrix random_matrix(const MatrixCase *c, int rows, int cols) {
         if (format == WEIGHT_MXFP4 || format == WEIGHT_MXFP8) m.scales[i] = (uint8_t)(120 + random_below(12));
         if (format == WEIGHT_NVFP4) m.scales[i] = (uint8_t)random_below(0x7F);
     }
-    if (format == WEIGHT_AFFINE && type == SCALE_F32)
+    bool own_type = format == WEIGHT_AFFINE || format == WEIGHT_SIGNED;
+    if (format == WEIGHT_FP4 || format == WEIGHT_FP8 || (own_type && type == SCALE_F32))
         for (size_t i = 0; i < n_scales / 4; i++) {
             float s = random_float() * 0.01f, b = random_float() * 0.1f;
             memcpy(m.scales + 4 * i, &s, 4);
             memcpy(m.biases + 4 * i, &b, 4);
         }
-    else if (format == WEIGHT_AFFINE)
+    else if (own_type)
         for (size_t i = 0; i < n_scales / 2; i++) {
             uint16_t base = type == SCALE_F16 ? 0x2000 : 0x3C00;
             put_u16(m.scales, i, (uint16_t)(base + random_below(0x300)));
