@@ -63,9 +63,12 @@ static float read_float(const void *p, PackedScale type, int64_t i) {
     return f;
 }
 
+static int64_t scale_index(const PackedSource *s, int64_t row, int64_t group) {
+    return row / s->rows_per_scale * s->row_stride + group * s->group_stride;
+}
+
 static float scale_at(const PackedSource *s, int64_t row, int64_t group) {
-    int64_t i = row / s->rows_per_scale * s->row_stride + group * s->group_stride;
-    float scale = read_float(s->scales, s->scale_type, i);
+    float scale = read_float(s->scales, s->scale_type, scale_index(s, row, group));
     if (s->inverse) scale = 1.0f / scale;
     return s->divisor != 0 ? scale / s->divisor : scale;
 }
@@ -87,7 +90,7 @@ static int zero_at(const PackedSource *s, int64_t row, int64_t group) {
     case ZEROS_COLUMNS_LESS_ONE: return less_one_zero(s, row, group * words);
     case ZEROS_AWQ: return (int)awq_code(read_word(s->zeros, group * (s->rows / 8) + row / 8), row);
     case ZEROS_ROWS: return (int)stream_code(s->zeros, group, n_groups, row * s->bits, s->bits);
-    case ZEROS_BYTES: return ((const int8_t *)s->zeros)[row * n_groups + group] + (1 << (s->bits - 1));
+    case ZEROS_BYTES: return ((const int8_t *)s->zeros)[scale_index(s, row, group)] + (1 << (s->bits - 1));
     case ZEROS_NONE: break;
     }
     return 1 << (s->bits - 1);

@@ -24,7 +24,7 @@ typedef enum PackedZeros {
     ZEROS_COLUMNS_LESS_ONE, /* the same of zero - 1 (GPTQ as AutoGPTQ saves it) */
     ZEROS_AWQ,              /* u32 [groups, rows / 8] */
     ZEROS_ROWS,             /* u32 [words, groups]: a bit stream along the outputs, zero + 2^(bits - 1) */
-    ZEROS_BYTES,            /* i8 [rows, groups], zero */
+    ZEROS_BYTES,            /* i8, where scales lie */
 } PackedZeros;
 
 typedef enum PackedScale { PACKED_F32, PACKED_F16, PACKED_BF16, PACKED_E4M3, PACKED_E8M0 } PackedScale;

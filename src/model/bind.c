@@ -33,18 +33,13 @@ static bool grow(Binder *b, void **array, int n, int *capacity, size_t size) {
     return true;
 }
 
-static bool mark_used(Binder *b, const Tensor *t) {
+bool bind_mark_used(Binder *b, const Tensor *t) {
     if (!grow(b, (void **)&b->used, b->n_used, &b->used_capacity, sizeof *b->used)) return false;
     b->used[b->n_used++] = t;
     return true;
 }
 
 /* ---- tensors ---- */
-
-typedef struct Shape {
-    int n_dims;
-    int64_t dims[TENSOR_MAX_DIMS];
-} Shape;
 
 static void shape_text(const Shape *s, char *out, size_t capacity) {
     size_t at = 0;
@@ -60,8 +55,7 @@ static bool has_shape(const Tensor *t, const Shape *s) {
     return true;
 }
 
-/* Tensor `name`, of one of the dtypes in `allowed` and of exactly this shape. */
-static const Tensor *want_tensor(Binder *b, const char *name, const Shape *shape, unsigned allowed) {
+const Tensor *bind_tensor(Binder *b, const char *name, const Shape *shape, unsigned allowed) {
     const Tensor *t = checkpoint_find(b->names->checkpoint, name);
     char expected[96], found[160];
     shape_text(shape, expected, sizeof expected);
@@ -80,10 +74,9 @@ static const Tensor *want_tensor(Binder *b, const char *name, const Shape *shape
                   dtype_name(t->dtype));
         return NULL;
     }
-    return mark_used(b, t) ? t : NULL;
+    return bind_mark_used(b, t) ? t : NULL;
 }
 
-static const unsigned FLOATS = 1u << DTYPE_F32 | 1u << DTYPE_F16 | 1u << DTYPE_BF16;
 static const unsigned BYTES = 1u << DTYPE_U8 | 1u << DTYPE_I8;
 
 WeightFormat bind_float_format(DType t) {
@@ -96,22 +89,26 @@ static ScaleType scale_type(DType t) {
 
 /* ---- a matrix ---- */
 
-/* One part of a matrix: [rows, cols], or [slots, rows, cols] in a stack. *data: where this slot's begins. */
-static const Tensor *want_part(Binder *b, const LinearPlan *plan, const char *module, const char *suffix, int64_t cols,
-                               unsigned allowed, const void **data) {
+const Tensor *bind_part(Binder *b, const LinearPlan *plan, const char *module, const char *suffix, int64_t rows,
+                        int64_t cols, unsigned allowed, const void **data) {
     char name[NAME_MAX_BYTES + 16];
-    int64_t rows = plan->source.rows;
     Shape matrix = {2, {rows, cols}}, stack = {3, {plan->n_slots, rows, cols}};
     snprintf(name, sizeof name, "%s%s", module, suffix);
-    const Tensor *t = want_tensor(b, name, plan->stacked ? &stack : &matrix, allowed);
+    const Tensor *t = bind_tensor(b, name, plan->stacked ? &stack : &matrix, allowed);
     if (t) *data = t->data + t->bytes / (uint64_t)plan->n_slots * (uint64_t)plan->slot;
     return t;
+}
+
+/* The same with as many rows as the matrix. */
+static const Tensor *want_part(Binder *b, const LinearPlan *plan, const char *module, const char *suffix, int64_t cols,
+                               unsigned allowed, const void **data) {
+    return bind_part(b, plan, module, suffix, plan->source.rows, cols, allowed, data);
 }
 
 static bool plan_float(Binder *b, const char *module, const char *suffix, LinearPlan *plan) {
     WeightSource *s = &plan->source;
     int64_t cols = s->cols;
-    const Tensor *t = plan->parts[0] = want_part(b, plan, module, suffix, cols, FLOATS, &s->codes);
+    const Tensor *t = plan->parts[0] = want_part(b, plan, module, suffix, cols, FLOAT_TYPES, &s->codes);
     if (t) s->format = bind_float_format(t->dtype);
     return t != NULL;
 }
@@ -122,7 +119,7 @@ static bool plan_scales(Binder *b, const char *module, LinearPlan *plan, const W
     bool k = format_is_k(s->format), affine = s->format == WEIGHT_AFFINE, biased = format_has_bias(s->format);
     int64_t cols = affine ? s->cols / s->group : (int64_t)bytes->scales;
     const Tensor **p = plan->parts;
-    if (!(p[1] = want_part(b, plan, module, ".scales", cols, affine ? FLOATS : BYTES, &s->scales))) return false;
+    if (!(p[1] = want_part(b, plan, module, ".scales", cols, affine ? FLOAT_TYPES : BYTES, &s->scales))) return false;
     if (affine && !(p[2] = want_part(b, plan, module, ".biases", cols, 1u << p[1]->dtype, &s->biases))) return false;
     if (k && !(p[3] = want_part(b, plan, module, ".d", s->cols / 256, 1u << DTYPE_F16, &s->d))) return false;
     if (k && biased && !(p[4] = want_part(b, plan, module, ".dmin", s->cols / 256, 1u << DTYPE_F16, &s->dmin)))
@@ -185,6 +182,11 @@ bool bind_plan_weight(Binder *b, const LinearSpec *spec, int layer, int expert, 
     if (plan->n_slots == 0) plan->n_slots = 1;
     if (!plan_shape(b, spec, rows, cols, plan)) return false;
     names_expand(b->names, spec->name, layer, expert, suffix, module);
+    if (b->quantization.published.method) {
+        bool found;
+        if (!bind_plan_published(b, spec, module, plan, &found)) return false;
+        return found || plan_float(b, module, suffix, plan);
+    }
     snprintf(name, sizeof name, "%s.scales", module);
     const Tensor *scales = checkpoint_find(b->names->checkpoint, name);
     return scales ? plan_quantized(b, module, scales, plan) : plan_float(b, module, suffix, plan);
@@ -197,7 +199,7 @@ bool bind_plan_bias(Binder *b, const LinearSpec *spec, int layer, int expert, Li
     if (!spec->bias) return true;
     names_expand(b->names, spec->name, layer, expert, spec->bare ? "" : ".weight", module);
     snprintf(name, sizeof name, "%s%s", module, spec->bare ? "_bias" : ".bias");
-    plan->bias = want_tensor(b, name, plan->stacked ? &stack : &vector, FLOATS);
+    plan->bias = bind_tensor(b, name, plan->stacked ? &stack : &vector, FLOAT_TYPES);
     return plan->bias != NULL;
 }
 
@@ -247,8 +249,9 @@ static bool is_each(const LinearSpec *form) {
 
 /* The form in which the checkpoint has the experts; when it has none, the first, whose absence is then the error. */
 static const LinearSpec *find_form(Binder *b, const LinearSpec *forms, int layer) {
+    char module[NAME_MAX_BYTES];
     for (const LinearSpec *f = forms; f->name; f++)
-        if (names_tensor(b->names, f->name, layer, is_each(f) ? 0 : -1, f->bare ? "" : ".weight")) return f;
+        if (names_expand(b->names, f->name, layer, is_each(f) ? 0 : -1, f->bare ? "" : ".weight", module)) return f;
     return forms;
 }
 
@@ -325,7 +328,7 @@ static const Tensor *want_values(Binder *b, const char *name, int layer, int hea
         shape.n_dims = t->n_dims;
         memcpy(shape.dims, t->shape, (size_t)shape.n_dims * sizeof *shape.dims);
     }
-    return want_tensor(b, full, &shape, FLOATS);
+    return bind_tensor(b, full, &shape, FLOAT_TYPES);
 }
 
 bool bind_vector(Binder *b, const char *name, int layer, int64_t n, float plus, const float **out) {

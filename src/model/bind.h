@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "math/linear.h"
 #include "model/blueprint.h"
+#include "model/published.h"
 
 typedef struct Norm {
     const float *weight, *bias; /* NULL: none */
@@ -159,7 +160,8 @@ typedef struct Weights {
     char **formats;     /* of each linear, for inspect: "affine 4-bit g64" */
     char **skipped;     /* names of tensors that the family does not use; owned */
     int n_skipped;
-    Arena arena; /* lists of experts */
+    char *quantization; /* how a published checkpoint is quantised, in words; NULL: none. Owned */
+    Arena arena;        /* lists of experts */
 } Weights;
 
 typedef struct Binder Binder;
@@ -198,8 +200,9 @@ float *bind_floats(Binder *b, int n);
 bool bind_fail(Binder *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int bind_hidden(const Binder *b);
 
-bool weights_bind(const Names *names, const Blueprint *blueprint, const Family *family, Pool *pool, Weights *out,
-                  Error *err);
+/* ignored: --ignore-config, of which those of quantization_config are asked for here. */
+bool weights_bind(const Names *names, const Blueprint *blueprint, const Family *family, const IgnoredKeys *ignored,
+                  Pool *pool, Weights *out, Error *err);
 void weights_clear(Weights *w);
 
 #endif

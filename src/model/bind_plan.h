@@ -2,6 +2,7 @@
 #ifndef LOCKSTEP_MODEL_BIND_PLAN_H
 #define LOCKSTEP_MODEL_BIND_PLAN_H
 
+#include "math/packed.h"
 #include "model/bind.h"
 #include "model/quantization.h"
 
@@ -11,8 +12,11 @@ typedef struct LinearPlan {
     WeightSource source; /* as it lies in the checkpoint */
     RowSlice rows;
     bool transposed, unit_rows;
-    int64_t first_input, n_inputs;   /* of a transposed block: its inputs among the tensor's rows */
-    const Tensor *parts[PLAN_PARTS]; /* weight, scales, biases, d, dmin */
+    int64_t first_input, n_inputs; /* of a transposed block: its inputs among the tensor's rows */
+    const Tensor
+        *parts[PLAN_PARTS]; /* weight, scales, biases, d, dmin; of a published form codes, scales, zeros, groups */
+    PackedSource packed;    /* in place of `source`, whose rows and cols it has; rows 0: not so */
+    const char *origin;     /* of a published form, for inspect: "awq" */
     const Tensor *bias;
     int slot, n_slots; /* which one of a stack of experts; 0 of 1 */
     bool stacked;
@@ -46,6 +50,24 @@ struct Binder {
     bool head_warned;
     Error *err;
 };
+
+typedef struct Shape {
+    int n_dims;
+    int64_t dims[TENSOR_MAX_DIMS];
+} Shape;
+
+enum { FLOAT_TYPES = 1 << DTYPE_F32 | 1 << DTYPE_F16 | 1 << DTYPE_BF16 };
+
+/* Tensor `name`, of one of the types in `allowed` (1 << DType) and of exactly this shape; NULL with the error. */
+const Tensor *bind_tensor(Binder *b, const char *name, const Shape *shape, unsigned allowed);
+/* A part of a matrix, NAME + suffix: [rows, cols], or [slots, rows, cols] in a stack. *data: where this slot's begins.
+ */
+const Tensor *bind_part(Binder *b, const LinearPlan *plan, const char *module, const char *suffix, int64_t rows,
+                        int64_t cols, unsigned allowed, const void **data);
+/* Counts a tensor as asked for. */
+bool bind_mark_used(Binder *b, const Tensor *t);
+/* bind_published.c: a module of a published form. *found: it is quantised, and planned; else it is floats. */
+bool bind_plan_published(Binder *b, const LinearSpec *spec, const char *module, LinearPlan *plan, bool *found);
 
 /* The format of a float tensor. */
 WeightFormat bind_float_format(DType t);

@@ -105,6 +105,8 @@ bool blueprint_read(const JsonValue *config, const Family *family, const Names *
     record.names = names;
     config_whole(&c, "quantization"); /* bind.c reads these two */
     config_whole(&c, "quantization_config");
+    Config text = config_text(&c);
+    config_whole(&text, "quantization_config");
     bool ok = family->blueprint(&c, &b) && check_boundaries(&c, &b);
     ok = config_finish(&c, &lists, err) && ok;
     config_clear(&record);

@@ -286,7 +286,8 @@ const Tensor *config_tensor(const Config *c, const char *name, int layer) {
 }
 
 bool config_has_tensor(const Config *c, const char *name, int layer) {
-    return config_tensor(c, name, layer) != NULL;
+    char expanded[NAME_MAX_BYTES];
+    return c->record->names && names_expand(c->record->names, name, layer, -1, "", expanded);
 }
 
 const char *config_tensor_root(const Config *c) {

@@ -147,6 +147,7 @@ void describe_model(const DescribeInput *in, Buffer *out) {
                   : in->weights->head == in->weights->embedding ? "the embedding (tied)"
                                                                 : "its own");
     buffer_text(out, "weights:\n");
+    if (in->weights->quantization) buffer_printf(out, "  quantised by %s\n", in->weights->quantization);
     describe_formats(in->weights, out);
     describe_passed_over(in, out);
     buffer_printf(out, "settings: kv %s, activations %d bits\n", kv_format_name(in->numeric->kv),

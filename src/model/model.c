@@ -91,6 +91,7 @@ static size_t count_step_bytes(const Blueprint *b, const Weights *w) {
 
 Model *model_load(const Checkpoint *checkpoint, const ModelOptions *o, Pool *pool, Error *err) {
     const JsonValue *config = checkpoint_config(checkpoint);
+    IgnoredKeys ignored = {o->ignore_config, o->n_ignore_config};
     Model *m = mem_zeroed(1, sizeof *m);
     if (!m) {
         error_memory(err, "a model");
@@ -105,7 +106,7 @@ Model *model_load(const Checkpoint *checkpoint, const ModelOptions *o, Pool *poo
     bool ok = m->family && keep_ignored(m, o, err) &&
               blueprint_read(config, m->family, &m->names, o->ignore_config, o->n_ignore_config, &m->blueprint, err) &&
               set_context(m, o->context, err) && make_state_shape(m, err) &&
-              weights_bind(&m->names, &m->blueprint, m->family, pool, &m->weights, err);
+              weights_bind(&m->names, &m->blueprint, m->family, &ignored, pool, &m->weights, err);
     if (!ok) {
         model_free(m);
         return NULL;

@@ -40,10 +40,23 @@ static void expand_one(const Names *names, const char *from, size_t n, int layer
     out[at] = 0;
 }
 
+/* What published quantised forms have in place of a weight. */
+static const char weight[] = ".weight", *const stand_ins[] = {".qweight", ".weight_packed"};
+
 static bool present(const Names *names, const char *module, const char *suffix) {
     char full[NAME_MAX_BYTES + 32];
-    snprintf(full, sizeof full, "%s%s", module, suffix);
-    return checkpoint_find(names->checkpoint, full) != NULL;
+    size_t n = (size_t)snprintf(full, sizeof full, "%s%s", module, suffix), end = sizeof weight - 1;
+    if (checkpoint_find(names->checkpoint, full)) return true;
+    if (n < end || n + 16 > sizeof full) return false;
+    if (strcmp(full + n - end, weight) != 0) {
+        memcpy(full + n, "_blocks", sizeof "_blocks");
+        return checkpoint_find(names->checkpoint, full) != NULL;
+    }
+    for (size_t i = 0; i < sizeof stand_ins / sizeof *stand_ins; i++) {
+        memcpy(full + n - end, stand_ins[i], strlen(stand_ins[i]) + 1);
+        if (checkpoint_find(names->checkpoint, full)) return true;
+    }
+    return false;
 }
 
 bool names_expand(const Names *n, const char *template, int layer, int expert, const char *suffix,

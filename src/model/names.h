@@ -25,8 +25,9 @@ typedef struct Names {
  * before their names, {"", ""}. roots: ended by {NULL}; NULL: {"model.", ""}. */
 Names names_find_root(const Checkpoint *checkpoint, const NameRoot *roots);
 
-/* The first alternative of the template for which NAME + suffix is a tensor, without the suffix; when there is none,
- * the first alternative. Returns whether there is one. layer, expert: -1 where the template has no such mark. */
+/* The first alternative of the template for which NAME + suffix is a tensor, or one that stands in for it in a
+ * published quantised form (NAME.qweight, NAME.weight_packed, NAME_blocks), without the suffix; when there is none, the
+ * first alternative. Returns whether there is one. layer, expert: -1 where the template has no such mark. */
 bool names_expand(const Names *n, const char *template, int layer, int expert, const char *suffix,
                   char out[NAME_MAX_BYTES]);
 /* The tensor NAME + suffix, or NULL. */

@@ -67,26 +67,33 @@ static bool is_default_field(const char *key) {
     return strcmp(key, "group_size") == 0 || strcmp(key, "bits") == 0 || strcmp(key, "mode") == 0;
 }
 
-static bool refuse_method(const JsonValue *block, Error *err) {
-    const JsonValue *method = json_get_set(block, "quant_method");
-    if (!method) return true;
-    return error_set(
-        err, "config.json: weights quantised by \"%.40s\" are not supported yet; use an MLX or GGUF form of this model",
-        json_string(method) ? json_string(method) : "?");
+/* MLX's block: a default and modules that differ from it. */
+static bool read_mlx(const JsonValue *block, Error *err) {
+    QuantSpec spec;
+    if (!read_entry(block, "\"quantization\"", &spec, err)) return false;
+    for (uint32_t i = 0; i < block->length; i++)
+        if (!is_default_field(block->members[i].key) && !read_module(&block->members[i], err)) return false;
+    return true;
 }
 
-bool quantization_read(const JsonValue *config, Quantization *out, Error *err) {
-    const JsonValue *block = json_get_set(config, "quantization");
-    const JsonValue *other = json_get_set(config, "quantization_config");
-    QuantSpec spec;
-    if (!refuse_method(block, err) || !refuse_method(other, err)) return false;
+bool quantization_read(const JsonValue *config, const IgnoredKeys *ignored, Quantization *out, Error *err) {
+    const JsonValue *block = json_get_set(config, "quantization"), *other = json_get_set(config, "quantization_config");
+    Quantization q = {0};
+    if (!other) other = json_get_set(json_get_set(config, "text_config"), "quantization_config");
+    bool published = json_get_set(other, "quant_method") != NULL;
+    if (published && block)
+        return error_set(err, "config.json: has \"quantization\" and another form in \"quantization_config\"");
     if (!block) block = other;
     if (block && block->type != JSON_OBJECT) return error_set(err, "config.json: \"quantization\" is not an object");
-    if (block && !read_entry(block, "\"quantization\"", &spec, err)) return false;
-    for (uint32_t i = 0; block && i < block->length; i++)
-        if (!is_default_field(block->members[i].key) && !read_module(&block->members[i], err)) return false;
-    out->object = block;
+    if (published ? !published_read(block, ignored, &q.published, err) : block && !read_mlx(block, err)) return false;
+    if (!published) q.object = block;
+    *out = q;
     return true;
+}
+
+void quantization_clear(Quantization *q) {
+    published_clear(&q->published);
+    *q = (Quantization){0};
 }
 
 QuantSpec quantization_of(const Quantization *q, const char *module) {

@@ -6,9 +6,11 @@
 
 #include "base/json.h"
 #include "math/format.h"
+#include "model/published.h"
 
 typedef struct Quantization {
-    const JsonValue *object; /* NULL: the checkpoint says nothing; borrowed from the config */
+    const JsonValue *object; /* MLX's block; NULL: there is none; borrowed from the config */
+    Published published;     /* a block with quant_method, in place of MLX's */
 } Quantization;
 
 typedef struct QuantSpec {
@@ -17,10 +19,10 @@ typedef struct QuantSpec {
     bool off; /* `false`: the module is left as floats */
 } QuantSpec;
 
-/* Checks the whole block: the default and every override. A block with quant_method (AWQ, GPTQ, FP8) is refused by
- * name. */
-bool quantization_read(const JsonValue *config, Quantization *out, Error *err);
-/* What holds for a module ("model.layers.0.mlp.up_proj"): its override, else the default. */
+/* Checks the whole block: the default and every override, or what published.h reads. */
+bool quantization_read(const JsonValue *config, const IgnoredKeys *ignored, Quantization *out, Error *err);
+void quantization_clear(Quantization *q);
+/* What MLX's block says of a module ("model.layers.0.mlp.up_proj"): its override, else the default. */
 QuantSpec quantization_of(const Quantization *q, const char *module);
 
 #endif

@@ -67,7 +67,21 @@ static bool is_extra(const Binder *b, const char *name) {
            layer - (unsigned long)p->n_layers < (unsigned long)p->n_extra_layers;
 }
 
+/* Ranges of inputs and of keys and values, which published forms round to and weights alone do not need. */
+static bool is_activation_scale(const char *name) {
+    static const char *const endings[] = {".input_scale",      ".input_zero_point", ".input_global_scale",
+                                          ".activation_scale", ".output_scale",     ".k_scale",
+                                          ".v_scale",          ".q_scale"};
+    size_t n = strlen(name);
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        size_t m = strlen(endings[i]);
+        if (n > m && strcmp(name + n - m, endings[i]) == 0) return true;
+    }
+    return false;
+}
+
 static bool is_skipped(const Binder *b, const char *name) {
+    if (b->quantization.published.method && is_activation_scale(name)) return true;
     for (const char *const *p = b->family->skipped_tensors; p && *p; p++)
         if (name_matches(*p, name)) return true;
     return is_extra(b, name);
@@ -260,11 +274,25 @@ static float *read_bias(const LinearPlan *plan) {
 }
 
 /* The matrix as the step reads it; *copy: what had to be copied for that. */
-static bool arrange(const LinearPlan *plan, WeightSource *out, void **copy, Error *err) {
+static bool arrange(const LinearPlan *plan, Pool *pool, WeightSource *out, void **copy, char note[PACKED_NOTE],
+                    Error *err) {
     const RowSlice *r = &plan->rows;
     RowPick pick = {r->total, r->from, r->take, r->period};
     RowPick inputs = {plan->n_inputs, plan->first_input, plan->n_inputs, 0};
     WeightSource block;
+    if (plan->packed.rows) {
+        void *picked;
+        if (!packed_pick(&plan->packed, plan->transposed ? &inputs : &pick, pool, &block, &picked, note, err))
+            return false;
+        if (!plan->transposed) {
+            *out = block;
+            *copy = picked;
+            return true;
+        }
+        bool ok = weight_columns_pick(&block, &pick, out, copy, err);
+        mem_free(picked);
+        return ok;
+    }
     if (plan->unit_rows && weight_is_float(&plan->source)) return weight_unit_rows(&plan->source, out, copy, err);
     if (!plan->transposed) return weight_rows_pick(&plan->source, &pick, out, copy, err);
     return weight_rows_pick(&plan->source, &inputs, &block, copy, err) && /* they lie together: no copy */
@@ -280,13 +308,23 @@ static void release_file_pages(const LinearPlan *plan) {
     }
 }
 
+/* "int 4-bit g128 (gptq)", "f32 (gptq: why no integers)". */
+static bool name_format(const LinearPlan *plan, const char *format, const char *note, char **out, Error *err) {
+    Buffer text = {0};
+    buffer_text(&text, format);
+    if (plan->origin) buffer_printf(&text, " (%s%s%s)", plan->origin, note[0] ? ": " : "", note);
+    *out = text.failed ? NULL : mem_string(buffer_string(&text), text.length);
+    buffer_clear(&text);
+    return *out || error_memory(err, "a name");
+}
+
 static bool load_linear(const LinearPlan *plan, Weights *w, Pool *pool, Error *err) {
-    char format[64];
+    char format[64], note[PACKED_NOTE] = "";
     WeightSource source;
     void *copy;
     float *bias = plan->bias ? read_bias(plan) : NULL;
     if (plan->bias && !bias) return error_memory(err, "a bias");
-    Linear *linear = arrange(plan, &source, &copy, err) ? linear_new(&source, bias, pool, err) : NULL;
+    Linear *linear = arrange(plan, pool, &source, &copy, note, err) ? linear_new(&source, bias, pool, err) : NULL;
     mem_free(bias);
     bool borrowed = linear && copy && !linear_is_integer(linear);
     if (borrowed) w->copies[w->n_copies++] = copy;
@@ -294,10 +332,11 @@ static bool load_linear(const LinearPlan *plan, Weights *w, Pool *pool, Error *e
     if (!linear) return error_prefix(err, "%s", plan->parts[0]->name);
     w->linears[w->n_linears] = linear;
     weight_format_name(&source, format, sizeof format);
-    w->formats[w->n_linears++] = mem_string(format, strlen(format));
-    if (!w->formats[w->n_linears - 1]) return error_memory(err, "a name");
+    w->n_linears++;
+    if (!name_format(plan, format, note, &w->formats[w->n_linears - 1], err)) return false;
     *plan->out = linear;
-    if (copy || linear_is_integer(linear)) release_file_pages(plan);
+    bool mapped = source.format == WEIGHT_FP8 && plan->packed.rows; /* perhaps: codes that lie as they are used */
+    if ((copy && !mapped) || linear_is_integer(linear)) release_file_pages(plan);
     return true;
 }
 
@@ -347,6 +386,7 @@ void weights_clear(Weights *w) {
     for (int i = 0; i < w->n_skipped; i++) mem_free(w->skipped[i]);
     mem_free(w->linears);
     mem_free(w->formats);
+    mem_free(w->quantization);
     mem_free(w->vectors);
     mem_free(w->copies);
     mem_free(w->skipped);
@@ -355,20 +395,28 @@ void weights_clear(Weights *w) {
     *w = (Weights){0};
 }
 
-bool weights_bind(const Names *names, const Blueprint *blueprint, const Family *family, Pool *pool, Weights *out,
-                  Error *err) {
+static bool keep_note(const Binder *b, Weights *w) {
+    const Published *p = &b->quantization.published;
+    if (!p->method) return true;
+    w->quantization = mem_string(p->note, strlen(p->note));
+    return w->quantization || error_memory(b->err, "a name");
+}
+
+bool weights_bind(const Names *names, const Blueprint *blueprint, const Family *family, const IgnoredKeys *ignored,
+                  Pool *pool, Weights *out, Error *err) {
     Error local;
     Binder b = {.names = names, .blueprint = blueprint, .family = family, .weights = out, .err = err ? err : &local};
     *out = (Weights){0}; /* plans point into it */
     arena_init(&out->arena);
     out->layers = mem_zeroed((size_t)blueprint->n_layers, sizeof *out->layers);
     bool ok = out->layers || error_memory(err, "the layers");
-    ok = ok && quantization_read(checkpoint_config(names->checkpoint), &b.quantization, b.err) && plan_all(&b, out) &&
-         load_all(&b, out, pool, b.err);
+    ok = ok && quantization_read(checkpoint_config(names->checkpoint), ignored, &b.quantization, b.err) &&
+         plan_all(&b, out) && load_all(&b, out, pool, b.err) && keep_note(&b, out);
     if (ok) out->embedding_scale = embedding_scale(&b);
     if (ok && b.head_warned)
         log_warn("%s.weight differs from the embedding although config.json ties them; it is used",
                  blueprint->head.name);
+    quantization_clear(&b.quantization);
     mem_free(b.linears);
     mem_free(b.vectors);
     mem_free(b.used);

@@ -65,6 +65,7 @@ int golden_list(char folders[GOLDEN_MAX][256]) {
     int n = list_layout("mlx", folders, 0);
     n = list_layout("hf", folders, n);
     n = list_layout("mlx-quant", folders, n);
+    n = list_layout("hf-quant", folders, n);
     return finish_list(folders, n);
 }
 

@@ -19,7 +19,7 @@ static void assert_spec(const char *text, const char *module, WeightFormat forma
     JsonDoc *doc = parse(text);
     Quantization q;
     Error err = {""};
-    if (!quantization_read(json_root(doc), &q, &err)) fail_msg("%s", err.text);
+    if (!quantization_read(json_root(doc), NULL, &q, &err)) fail_msg("%s", err.text);
     QuantSpec spec = quantization_of(&q, module);
     assert_false(spec.off);
     assert_int_equal(spec.format, format);
@@ -32,7 +32,7 @@ static void assert_refused(const char *text, const char *says) {
     JsonDoc *doc = parse(text);
     Quantization q;
     Error err = {""};
-    assert_false(quantization_read(json_root(doc), &q, &err));
+    assert_false(quantization_read(json_root(doc), NULL, &q, &err));
     if (!strstr(err.text, says)) fail_msg("\"%s\" does not say \"%s\"", err.text, says);
     json_free(doc);
 }
@@ -62,7 +62,7 @@ static void an_override_is_found_under_the_name_of_the_module(void **state) {
     assert_spec(text, "m.up", WEIGHT_Q4_K, 4, 32);
     assert_spec(text, "m.gate", WEIGHT_MXFP8, 8, 32);
     assert_spec(text, "other", WEIGHT_MXFP8, 8, 32);
-    assert_true(quantization_read(json_root(doc), &q, NULL));
+    assert_true(quantization_read(json_root(doc), NULL, &q, NULL));
     assert_true(quantization_of(&q, "m.off").off);
     json_free(doc);
 }
@@ -71,15 +71,17 @@ static void absent_is_absent(void **state) {
     JsonDoc *doc = parse("{\"quantization\": null}");
     Quantization q;
     (void)state;
-    assert_true(quantization_read(json_root(doc), &q, NULL));
+    assert_true(quantization_read(json_root(doc), NULL, &q, NULL));
     assert_null(q.object);
     json_free(doc);
 }
 
 static void other_methods_and_odd_values_are_refused(void **state) {
     (void)state;
-    assert_refused("{\"quantization_config\": {\"quant_method\": \"awq\", \"bits\": 4}}", "\"awq\" are not supported");
-    assert_refused("{\"quantization_config\": {\"quant_method\": \"fp8\"}}", "\"fp8\"");
+    assert_refused("{\"quantization_config\": {\"quant_method\": \"hqq\", \"bits\": 4}}",
+                   "\"hqq\" are not supported; supported: awq, gptq, fp8");
+    assert_refused("{\"quantization\": {\"bits\": 4}, \"quantization_config\": {\"quant_method\": \"fp8\"}}",
+                   "another form");
     assert_refused("{\"quantization\": {\"bits\": 7, \"group_size\": 64}}", "7 bits in groups of 64");
     assert_refused("{\"quantization\": {\"bits\": 4, \"group_size\": 16}}", "groups of 16");
     assert_refused("{\"quantization\": {\"bits\": \"x\", \"group_size\": 64}}", "0 bits");
