@@ -6,6 +6,7 @@
 #include "cli/output.h"
 #include "cli/setup.h"
 #include "eval/trace.h"
+#include "engine/score.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -146,7 +147,7 @@ static bool run_request(const Args *args, const Loaded *loaded, const RequestFla
         else
             print_plain_end(loaded, &g);
         if (flags->seed_drawn) fprintf(stderr, "seed %llu\n", (unsigned long long)flags->request.sampling.seed);
-        uint64_t hash = g.last_logits ? trace_hash(g.last_logits, (size_t)model_vocab_size(loaded->model)) : 0;
+        uint64_t hash = g.last_logits ? logits_hash(g.last_logits, (size_t)model_vocab_size(loaded->model)) : 0;
         report_verbose(loaded, args, hash, g.decode_steps, g.decode_seconds);
         generation_clear(&g);
     }

@@ -11,6 +11,7 @@
 #include "cli/lineedit.h"
 #include "cli/output.h"
 #include "eval/trace.h"
+#include "engine/score.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -66,7 +67,7 @@ static void report_speed(const Chat *c, const Generation *g) {
                 g->n_prompt + (int)g->ids.n >= model_context(c->loaded->model) ? "the end of the context" : "-n");
     if (c->flags.seed_drawn) fprintf(stderr, "; seed %llu", (unsigned long long)c->flags.request.sampling.seed);
     fprintf(stderr, "]%s\n", style(STDERR_FILENO, STYLE_OFF));
-    uint64_t hash = g->last_logits ? trace_hash(g->last_logits, (size_t)model_vocab_size(c->loaded->model)) : 0;
+    uint64_t hash = g->last_logits ? logits_hash(g->last_logits, (size_t)model_vocab_size(c->loaded->model)) : 0;
     report_verbose(c->loaded, c->args, hash, g->decode_steps, g->decode_seconds);
 }
 

@@ -43,8 +43,15 @@ typedef struct Request {
     int n_stops;
     const int32_t *kept_ids; /* special tokens that the answer's text shows: the marks of tool calls and reasoning */
     int n_kept_ids;
-    bool reads_all; /* no cached prefix is used: every row of the prompt runs */
+    bool scores_prompt; /* every token of the prompt is scored, so no cached prefix is used */
+    bool scores;        /* the tokens of the answer are scored */
+    int n_top;          /* with that many others beside each (SCORE_TOP at most) */
+    bool hashes;        /* with scores: of the logits that each token was chosen by */
 } Request;
+
+/* A copy that owns everything it points to. NULL when out of memory. */
+Request *request_copy(const Request *r);
+void request_free(Request *r); /* of a copy */
 
 typedef enum FinishReason { FINISH_NONE, FINISH_STOP, FINISH_LENGTH, FINISH_CANCELLED, FINISH_FAILED } FinishReason;
 

@@ -127,12 +127,15 @@ static void apply_penalties(Sampler *s, const Sampling *p, SamplePrefix prefix) 
 }
 
 /* The logits after suppression, bias and penalties: the caller's own where nothing changes them. */
-static const float *adjusted_logits(Sampler *s, const Sampling *p, const float *logits, SamplePrefix prefix) {
-    if (p->n_suppressed == 0 && p->n_bias == 0 && !has_penalty(p)) return logits;
+static const float *adjusted_logits(Sampler *s, const Sampling *p, const float *logits, const uint32_t *allowed,
+                                    SamplePrefix prefix) {
+    if (p->n_suppressed == 0 && p->n_bias == 0 && !has_penalty(p) && !allowed) return logits;
     memcpy(s->logits, logits, (size_t)s->vocab * sizeof *logits);
     for (int i = 0; i < p->n_suppressed; i++) s->logits[p->suppressed[i]] = -INFINITY;
     for (int i = 0; i < p->n_bias; i++) s->logits[p->bias[i].id] += p->bias[i].value;
     if (has_penalty(p)) apply_penalties(s, p, prefix);
+    for (int i = 0; allowed && i < s->vocab; i++)
+        if (!(allowed[i / 32] >> i % 32 & 1)) s->logits[i] = -INFINITY;
     return s->logits;
 }
 
@@ -222,8 +225,9 @@ static int32_t draw(Sampler *s, const Sampling *p, Order *order, double u) {
     return key_id(key);
 }
 
-bool sampler_choose(Sampler *s, const Sampling *p, const float *logits, SamplePrefix prefix, int32_t *id, Error *err) {
-    const float *adjusted = adjusted_logits(s, p, logits, prefix);
+bool sampler_choose(Sampler *s, const Sampling *p, const float *logits, const uint32_t *allowed, SamplePrefix prefix,
+                    int32_t *id, Error *err) {
+    const float *adjusted = adjusted_logits(s, p, logits, allowed, prefix);
     int32_t best = logits_argmax(adjusted, s->vocab);
     float max = adjusted[best];
     if (!(max > -INFINITY)) return error_set(err, "every token is suppressed: nothing can be chosen");

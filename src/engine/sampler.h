@@ -22,9 +22,10 @@ typedef struct SamplePrefix {
     int n_prompt, n_ids; /* n_ids counts both */
 } SamplePrefix;
 
-/* Chooses from logits [vocab], which must be finite. `p` must have passed sampling_check. False only when every token
- * is suppressed. */
-bool sampler_choose(Sampler *s, const Sampling *p, const float *logits, SamplePrefix prefix, int32_t *id, Error *err);
+/* Chooses from logits [vocab], which must be finite. `p` must have passed sampling_check. `allowed`: a bit for every id
+ * that may be chosen, id 0 the lowest of the first word; NULL: all. False only when every token is suppressed. */
+bool sampler_choose(Sampler *s, const Sampling *p, const float *logits, const uint32_t *allowed, SamplePrefix prefix,
+                    int32_t *id, Error *err);
 
 /* The lowest index among equal maxima of n >= 1 values. */
 int32_t logits_argmax(const float *logits, int n);

@@ -13,7 +13,7 @@
 
 #include <stdio.h>
 
-enum { SNAPSHOT_EVERY = 256, SHARE_POINTS = 8 };
+enum { SNAPSHOT_EVERY = 256, SHARE_POINTS = 8, SCORED_ROWS = 64 /* each has logits of its own */ };
 
 struct Sequence {
     Request request;
@@ -28,11 +28,12 @@ struct Sequence {
     Detok *detok;        /* NULL: no text */
     StopMatcher *stop;   /* likewise */
     Buffer text, piece;  /* released text; scratch */
+    ScoreList prompt_scores, scores;
     FinishReason finish;
     Error error;
 };
 
-static bool request_check(const Request *r, const Model *model, const Tokenizer *tokenizer, Error *err) {
+bool request_check(const Request *r, const Model *model, const Tokenizer *tokenizer, Error *err) {
     int vocab = model_vocab_size(model), context = model_context(model);
     if (r->n_prompt < 1) return error_set(err, "the prompt is empty: a model needs at least one token");
     for (int i = 0; i < r->n_prompt; i++)
@@ -43,6 +44,8 @@ static bool request_check(const Request *r, const Model *model, const Tokenizer 
                          context, context < model_max_context(model) ? " or raise --ctx" : "");
     if (r->n_stops > 0 && !tokenizer)
         return error_set(err, "stop strings need a tokenizer, and this model's folder has no tokenizer.json");
+    if (r->n_top < 0 || r->n_top > SCORE_TOP)
+        return error_set(err, "%d log-probabilities: it must be from 0 to %d", r->n_top, SCORE_TOP);
     return sampling_check(&r->sampling, vocab, err);
 }
 
@@ -60,7 +63,7 @@ Sequence *sequence_new(const Request *request, const Model *model, const Tokeniz
     s->n_tokens = tokenizer ? tokenizer_size(tokenizer) : 0;
     int room = model_context(model) - request->n_prompt;
     s->limit = request->max_tokens < 0 || request->max_tokens > room ? room : request->max_tokens;
-    if (s->limit == 0) s->finish = FINISH_LENGTH;
+    if (s->limit == 0 && !request->scores_prompt) s->finish = FINISH_LENGTH;
     if (!id_list_append(&s->ids, request->prompt, (size_t)request->n_prompt)) {
         error_memory(err, "the prompt");
         goto fail;
@@ -83,6 +86,8 @@ void sequence_free(Sequence *s) {
     stop_free(s->stop);
     buffer_clear(&s->text);
     buffer_clear(&s->piece);
+    score_list_clear(&s->prompt_scores);
+    score_list_clear(&s->scores);
     mem_free(s);
 }
 
@@ -91,7 +96,7 @@ void sequence_free(Sequence *s) {
 bool sequence_start(Sequence *s, Error *err) {
     if (s->prefix.state || s->finish != FINISH_NONE) return true;
     int side = model_side(s->model, (int)s->ids.n), n = (int)s->ids.n;
-    if (s->request.reads_all) return prefix_cache_fresh(s->cache, side, &s->prefix, err);
+    if (s->request.scores_prompt) return prefix_cache_fresh(s->cache, side, &s->prefix, err);
     if (!prefix_cache_take(s->cache, side, s->ids.ids, n, &s->prefix, err)) return false;
     if (n == s->request.n_prompt) s->n_cached = (int)s->prefix.ids.n;
     return true;
@@ -168,6 +173,19 @@ static void sequence_end(Sequence *s, FinishReason finish) {
         prefix_cache_give(s->cache, &s->prefix);
 }
 
+void sequence_snapshot(Sequence *s) {
+    prefix_cache_snapshot(s->cache, &s->prefix);
+}
+
+size_t sequence_need(const Sequence *s, int n_rows) {
+    return state_need(s->prefix.state, (int)s->prefix.ids.n + n_rows);
+}
+
+void sequence_fail(Sequence *s, const Error *why) {
+    error_set(&s->error, "%s", why->text);
+    sequence_end(s, FINISH_FAILED);
+}
+
 /* ---- steps ---- */
 
 int sequence_rows(Sequence *s, int max_rows, Row *rows) {
@@ -175,13 +193,14 @@ int sequence_rows(Sequence *s, int max_rows, Row *rows) {
     int side = model_side(s->model, (int)s->ids.n);
     if (state_side(s->prefix.state) != side) prefix_restart(&s->prefix, side);
     int done = (int)s->prefix.ids.n, n = (int)s->ids.n - done;
+    if (s->request.scores_prompt && max_rows > SCORED_ROWS) max_rows = SCORED_ROWS;
     if (n > max_rows) n = max_rows;
     n = rows_to_snapshot(s, n);
     for (int i = 0; i < n; i++)
         rows[i] = (Row){.state = s->prefix.state,
                         .position = done + i,
                         .token = s->ids.ids[done + i],
-                        .wants_logits = done + i + 1 == (int)s->ids.n};
+                        .wants_logits = s->request.scores_prompt || done + i + 1 == (int)s->ids.n};
     return n;
 }
 
@@ -223,21 +242,47 @@ static bool take_token(Sequence *s, int32_t id, FinishReason *finish) {
     return *finish == FINISH_NONE || release_rest(s);
 }
 
-void sequence_accept(Sequence *s, Sampler *sampler, int n, const RowFault *faults, const float *logits) {
-    if (!rows_succeeded(s, n, faults)) {
-        sequence_end(s, FINISH_FAILED);
-        return;
+/* Rows [first, first + n) of the prompt had logits [n][vocab]: each scores the token after it. */
+static bool score_prompt(Sequence *s, int first, int n, const float *logits) {
+    int vocab = model_vocab_size(s->model);
+    for (int i = 0; i < n && first + i + 1 < s->request.n_prompt; i++) {
+        TokenScore *score = score_list_push(&s->prompt_scores);
+        if (!score) return error_memory(&s->error, "the prompt's scores");
+        score_token(logits + (size_t)i * (size_t)vocab, vocab, s->ids.ids[first + i + 1], s->request.n_top, false,
+                    score);
     }
-    take_snapshot(s);
-    if (!logits) return;
+    return true;
+}
+
+static bool choose(Sequence *s, Sampler *sampler, const float *logits, FinishReason *finish) {
     int32_t id;
-    FinishReason finish = FINISH_NONE;
     SamplePrefix prefix = {s->ids.ids, s->request.n_prompt, (int)s->ids.n};
-    bool ok =
-        sampler_choose(sampler, &s->request.sampling, logits, prefix, &id, &s->error) && take_token(s, id, &finish);
-    if (ok && (s->text.failed || s->piece.failed)) ok = error_memory(&s->error, "the answer's text");
+    if (!sampler_choose(sampler, &s->request.sampling, logits, NULL, prefix, &id, &s->error)) return false;
+    if (s->request.scores) {
+        TokenScore *score = score_list_push(&s->scores);
+        if (!score) return error_memory(&s->error, "the answer's scores");
+        score_token(logits, model_vocab_size(s->model), id, s->request.n_top, s->request.hashes, score);
+    }
+    if (!take_token(s, id, finish)) return false;
+    return !(s->text.failed || s->piece.failed) || error_memory(&s->error, "the answer's text");
+}
+
+int sequence_accept(Sequence *s, Sampler *sampler, int n, const RowFault *faults, const float *logits) {
+    int first = (int)s->prefix.ids.n, n_logits = s->request.scores_prompt ? n : first + n == (int)s->ids.n;
+    FinishReason finish = FINISH_NONE;
+    bool ok = rows_succeeded(s, n, faults);
+    if (ok) take_snapshot(s);
+    if (ok && s->request.scores_prompt && first < s->request.n_prompt) ok = score_prompt(s, first, n, logits);
+    if (ok && s->prefix.ids.n == s->ids.n) {
+        const float *last = logits + (size_t)(n_logits - 1) * (size_t)model_vocab_size(s->model);
+        if (s->limit == 0)
+            finish = FINISH_LENGTH;
+        else
+            ok = choose(s, sampler, last, &finish);
+    }
     if (!ok) finish = FINISH_FAILED;
     if (finish != FINISH_NONE) sequence_end(s, finish);
+    return n_logits;
 }
 
 void sequence_cancel(Sequence *s) {
@@ -264,4 +309,12 @@ const int32_t *sequence_answer(const Sequence *s, int *n) {
 
 const Buffer *sequence_text(const Sequence *s) {
     return &s->text;
+}
+
+const ScoreList *sequence_scores(const Sequence *s) {
+    return &s->scores;
+}
+
+ScoreList *sequence_prompt_scores(Sequence *s) {
+    return &s->prompt_scores;
 }

@@ -7,13 +7,17 @@
 #include "engine/prefix.h"
 #include "engine/request.h"
 #include "engine/sampler.h"
+#include "engine/score.h"
 #include "model/model.h"
 
 typedef struct Sequence Sequence;
 
-/* The request, the model, the tokenizer and the cache must outlive it. `tokenizer` may be NULL: then there is no text,
- * and stop strings are refused. Refused: an empty prompt, ids outside the vocabulary, a prompt longer than the context
- * (with both numbers), sampling settings out of range. */
+/* What sequence_new refuses: an empty prompt, ids outside the vocabulary, a prompt longer than the context (with both
+ * numbers), sampling settings out of range, stop strings without a tokenizer (NULL: there is none). */
+bool request_check(const Request *r, const Model *model, const Tokenizer *tokenizer, Error *err);
+
+/* The request, the model, the tokenizer and the cache must outlive it. `tokenizer` may be NULL: then there is no text.
+ */
 Sequence *sequence_new(const Request *request, const Model *model, const Tokenizer *tokenizer, PrefixCache *cache,
                        Error *err);
 void sequence_free(Sequence *s);
@@ -35,9 +39,12 @@ const int32_t *sequence_ids(const Sequence *s, int *n);
 /* Leaves a snapshot in the cache once n tokens were read, for others whose prompts begin alike. False when it can not:
  * they were read already, or too many wait. */
 bool sequence_snapshot_at(Sequence *s, int n);
-/* After the step that ran exactly those n rows: their faults, and the logits of the last one when it wanted them, else
- * NULL. */
-void sequence_accept(Sequence *s, Sampler *sampler, int n, const RowFault *faults, const float *logits);
+void sequence_snapshot(Sequence *s);                 /* now */
+size_t sequence_need(const Sequence *s, int n_rows); /* bytes that its next n rows take */
+void sequence_fail(Sequence *s, const Error *why);   /* a step with its rows could not run */
+/* After the step that ran exactly those n rows: their faults, and the logits [..][vocab] of those that wanted them. How
+ * many those were. */
+int sequence_accept(Sequence *s, Sampler *sampler, int n, const RowFault *faults, const float *logits);
 /* Ends it where it stands, with the text that is there. */
 void sequence_cancel(Sequence *s);
 
@@ -48,5 +55,9 @@ int sequence_cached(const Sequence *s);        /* tokens of the prompt that the 
 const int32_t *sequence_answer(const Sequence *s, int *n);
 /* The text of the answer so far. What could still become a stop string or is half a character is not in it yet. */
 const Buffer *sequence_text(const Sequence *s);
+
+/* As the request asks: one for each token of the answer; for each token of the prompt after the first. */
+const ScoreList *sequence_scores(const Sequence *s);
+ScoreList *sequence_prompt_scores(Sequence *s);
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "eval/trace.h"
 #include "math/kernels.h"
+#include "engine/score.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -158,7 +159,7 @@ static void tap(void *context, int layer, const char *kind, const char *operatio
     if (p->recording && !seen) p->out_of_memory = true;
     if (!seen || p->found) return;
     for (int i = 0; i < p->n; i++) {
-        uint64_t hash = trace_hash(values + (size_t)(p->row + i) * (size_t)cols, (size_t)cols);
+        uint64_t hash = logits_hash(values + (size_t)(p->row + i) * (size_t)cols, (size_t)cols);
         uint64_t *kept = &seen->hashes[p->side * p->n_ids + p->first + i];
         if (p->recording) {
             *kept = hash;

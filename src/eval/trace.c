@@ -9,6 +9,7 @@
 #include "eval/trace.h"
 #include "base/memory.h"
 #include "base/rng.h"
+#include "engine/score.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -29,13 +30,6 @@ typedef struct Trace {
     Row *rows;
     RowFault *faults;
 } Trace;
-
-uint64_t trace_hash(const float *values, size_t n) {
-    const unsigned char *bytes = (const unsigned char *)values;
-    uint64_t hash = 0xCBF29CE484222325u;
-    for (size_t i = 0; i < n * sizeof *values; i++) hash = (hash ^ bytes[i]) * 0x100000001B3u;
-    return hash;
-}
 
 static int chunk_at(const Trace *t, int i) {
     const TraceOptions *o = t->options;
@@ -201,7 +195,7 @@ typedef struct FileSink {
 static bool write_logits(void *context, int first, int n, const float *logits, Error *err) {
     FileSink *f = context;
     (void)first;
-    f->hash = trace_hash(logits + (size_t)(n - 1) * f->values, f->values);
+    f->hash = logits_hash(logits + (size_t)(n - 1) * f->values, f->values);
     return safetensors_write(f->writer, logits, (size_t)n * f->values * sizeof *logits, err);
 }
 

@@ -43,10 +43,7 @@ bool trace_run(Model *m, const TraceOptions *o, TraceSink *sink, void *context, 
 
 /* The same into a safetensors file: f32 `logits` [n_ids, vocab], or `vectors` [n_ids, hidden], with the numeric
  * settings in its metadata. Written to path.part and renamed, so nothing half-written is left. If hash is not NULL it
- * gets trace_hash of the last row. */
+ * gets logits_hash of the last row. */
 bool trace_write(Model *m, const TraceOptions *o, const char *path, uint64_t *hash, Error *err);
-
-/* 64-bit FNV-1a over the bytes of n floats: what --verbose prints, so that two users' reports compare. */
-uint64_t trace_hash(const float *values, size_t n);
 
 #endif

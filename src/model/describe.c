@@ -97,19 +97,6 @@ static double weight_bytes(const Weights *w) {
     return bytes;
 }
 
-/* Pages in use by one sequence of `context` positions; a window keeps only the pages it touches. */
-static double cache_bytes(const StateShape *shape, int context) {
-    double bytes = 0;
-    for (int i = 0; i < shape->n_layers; i++) {
-        const LayerShape *l = &shape->layers[i];
-        int seen = l->window ? l->window : l->chunk; /* the most that a row sees */
-        int pages = (context + KV_PAGE - 1) / KV_PAGE, most = (seen + KV_PAGE - 1) / KV_PAGE + 1;
-        if (seen && pages > most) pages = most;
-        bytes += (double)pages * (double)kv_page_bytes(&l->kv) + (double)l->recurrent * sizeof(float);
-    }
-    return bytes;
-}
-
 static void describe_passed_over(const DescribeInput *in, Buffer *out) {
     for (int i = 0; i < in->n_ignored; i++)
         buffer_printf(out, "%s%s", i ? ", " : "config keys passed over at your word: ", in->ignored[i]);
@@ -129,7 +116,7 @@ static const NormSpec *telling_norm(const Blueprint *b) {
 void describe_model(const DescribeInput *in, Buffer *out) {
     const Blueprint *b = in->blueprint;
     const NormSpec *norm = telling_norm(b);
-    double weights = weight_bytes(in->weights), cache = cache_bytes(in->state_shape, in->context);
+    double weights = weight_bytes(in->weights), cache = (double)state_bytes_at(in->state_shape, in->context);
     buffer_printf(out, "family: %s\n", in->family->name);
     buffer_printf(out, "blueprint: %d layers, hidden %d, vocabulary %d, context %d, %s norm eps %g\n", b->n_layers,
                   b->hidden, b->vocab, b->max_context, norm->kind == NORM_LAYER ? "layer" : "rms", (double)norm->eps);

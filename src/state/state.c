@@ -175,6 +175,20 @@ bool state_reserve(State *s, int end, Error *err) {
     return true;
 }
 
+static size_t layer_need(const State *s, const Layer *l, int end_page) {
+    int page = s->length / KV_PAGE, new_pages = end_page > l->end ? end_page - l->end : 0;
+    if (new_pages > 0 && l->spare) new_pages--;
+    if (page >= l->first && page < l->end && page_head(l->pages[page])->users > 1) new_pages++;
+    return (size_t)new_pages * kv_page_bytes(&l->view.shape);
+}
+
+size_t state_need(const State *s, int end) {
+    size_t bytes = 0;
+    for (int i = 0; i < s->shape->n_layers; i++)
+        if (s->shape->layers[i].kv.heads > 0) bytes += layer_need(s, &s->layers[i], (end + KV_PAGE - 1) / KV_PAGE);
+    return bytes;
+}
+
 int state_length(const State *s) {
     return s->length;
 }
@@ -188,6 +202,18 @@ static int first_visible(const LayerShape *l, int n) {
     int window = l->window > 0 && n - l->window + 1 > 0 ? n - l->window + 1 : 0;
     int chunk = l->chunk > 0 ? n - n % l->chunk : 0;
     return window > chunk ? window : chunk;
+}
+
+size_t state_bytes_at(const StateShape *shape, int n) {
+    size_t bytes = 0;
+    for (int i = 0; i < shape->n_layers; i++) {
+        const LayerShape *l = &shape->layers[i];
+        int seen = l->window ? l->window : l->chunk; /* the most that a row sees */
+        int pages = (n + KV_PAGE - 1) / KV_PAGE, most = (seen + KV_PAGE - 1) / KV_PAGE + 1;
+        if (seen && pages > most) pages = most;
+        bytes += (size_t)pages * kv_page_bytes(&l->kv) + l->recurrent * sizeof(float);
+    }
+    return bytes;
 }
 
 /* Whether every layer still holds what a row at n would see. */

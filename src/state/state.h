@@ -34,6 +34,9 @@ void state_free(State *s);
 void state_charge(State *s, StateAccount *account);
 /* Makes pages for positions up to `end` (exclusive) in every layer. Nothing changes on failure. */
 bool state_reserve(State *s, int end, Error *err);
+size_t state_need(const State *s, int end); /* bytes it would take for that */
+/* Bytes of a state that has read n positions and shares none: the pages that a window touches, at most. */
+size_t state_bytes_at(const StateShape *shape, int n);
 /* Positions stored, 0 .. n-1; the step sets it after running rows. */
 int state_length(const State *s);
 void state_set_length(State *s, int n);

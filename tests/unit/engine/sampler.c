@@ -23,7 +23,7 @@ static int32_t choose(const Sampling *p, const float *logits, int vocab, SampleP
     Sampler *s = sampler_new(vocab, &err);
     assert_non_null(s);
     assert_true(sampling_check(p, vocab, &err));
-    assert_true(sampler_choose(s, p, logits, prefix, &id, &err));
+    assert_true(sampler_choose(s, p, logits, NULL, prefix, &id, &err));
     sampler_free(s);
     return id;
 }
@@ -36,7 +36,7 @@ static unsigned reachable(const Sampling *p) {
         Sampler *s = sampler_new(VOCAB, &err);
         int32_t id;
         SamplePrefix prefix = {NULL, position, position};
-        assert_true(sampler_choose(s, p, LOGITS, prefix, &id, &err));
+        assert_true(sampler_choose(s, p, LOGITS, NULL, prefix, &id, &err));
         sampler_free(s);
         seen |= 1u << id;
     }
@@ -91,7 +91,7 @@ static void everything_suppressed_is_an_error(void **state) {
     p.n_suppressed = VOCAB;
     Error err;
     Sampler *s = sampler_new(VOCAB, &err);
-    assert_false(sampler_choose(s, &p, LOGITS, (SamplePrefix){0}, &id, &err));
+    assert_false(sampler_choose(s, &p, LOGITS, NULL, (SamplePrefix){0}, &id, &err));
     assert_string_equal(err.text, "every token is suppressed: nothing can be chosen");
     assert_int_equal(id, 77);
     sampler_free(s);
@@ -137,9 +137,9 @@ static void marks_are_cleared_between_calls(void **state) {
     Error err;
     int32_t id;
     Sampler *s = sampler_new(3, &err);
-    assert_true(sampler_choose(s, &p, logits, (SamplePrefix){ids, 0, 2}, &id, &err));
+    assert_true(sampler_choose(s, &p, logits, NULL, (SamplePrefix){ids, 0, 2}, &id, &err));
     assert_int_equal(id, 1);
-    assert_true(sampler_choose(s, &p, logits, (SamplePrefix){ids, 0, 0}, &id, &err));
+    assert_true(sampler_choose(s, &p, logits, NULL, (SamplePrefix){ids, 0, 0}, &id, &err));
     assert_int_equal(id, 0);
     sampler_free(s);
 }
@@ -255,7 +255,7 @@ static void frequencies_follow_the_probabilities(void **state) {
     p.temperature = 1;
     for (int i = 0; i < DRAWS; i++) {
         int32_t id;
-        assert_true(sampler_choose(s, &p, LOGITS, (SamplePrefix){NULL, i, i}, &id, &err));
+        assert_true(sampler_choose(s, &p, LOGITS, NULL, (SamplePrefix){NULL, i, i}, &id, &err));
         counts[id]++;
     }
     sampler_free(s);

@@ -1,6 +1,7 @@
 /* The trace: the same rows however it is cut and whoever runs beside, what it refuses, and a file that is whole or
  * absent. */
 #define _GNU_SOURCE
+#include "engine/score.h"
 #include "eval/trace.h"
 #include "support/tiny_llama.h"
 
@@ -126,7 +127,7 @@ static void a_file_holds_the_logits_and_their_hash_is_the_last_rows(void **state
     uint64_t hash = 0;
     (void)state;
     if (!trace_write(tiny.model, &o, test_path(&folder, "out.safetensors"), &hash, &err)) fail_msg("%s", err.text);
-    assert_true(hash == trace_hash(expected.logits[IDS - 1], TINY_VOCAB));
+    assert_true(hash == logits_hash(expected.logits[IDS - 1], TINY_VOCAB));
     assert_false(test_exists(test_path(&folder, "out.safetensors.part")));
     Safetensors *file = safetensors_open(test_path(&folder, "out.safetensors"), &err);
     assert_non_null(file);
@@ -146,8 +147,8 @@ static void a_file_holds_the_logits_and_their_hash_is_the_last_rows(void **state
 static void the_hash_is_fnv_1a(void **state) {
     float one = 1.0f;
     (void)state;
-    assert_true(trace_hash(&one, 0) == 0xcbf29ce484222325u);
-    assert_true(trace_hash(&one, 1) == 0x4b72477f9c5c2f98u);
+    assert_true(logits_hash(&one, 0) == 0xcbf29ce484222325u);
+    assert_true(logits_hash(&one, 1) == 0x4b72477f9c5c2f98u);
 }
 
 static void a_failed_trace_leaves_no_file(void **state) {
