@@ -22,6 +22,8 @@ static const Command commands[CMD_COUNT] = {
      "Continue a prompt. Greedy unless sampling flags say otherwise.", command_generate},
     {CMD_IMPORT, "import", "FILE.gguf -o DIR [--mlx] [--force]", 1, 1,
      "Turn a GGUF file into a folder of safetensors, config.json and tokenizer.json, without loss.", command_import},
+    {CMD_QUANTIZE, "quantize", "DIR -o DIR [--bits N] [--group N] [--mode affine|mxfp4|mxfp8|nvfp4] [--recipe FILE]", 1,
+     1, "Turn a float checkpoint into a quantised one in MLX layout, as mlx_lm.convert writes it.", command_quantize},
     {CMD_LIST, "list", "", 0, 0, "The models in the store.", command_list},
     {CMD_RM, "rm", "MODEL", 1, 1, "Remove a model from the store.", command_rm},
     {CMD_INSPECT, "inspect", "MODEL [--ctx N]", 1, 1,

@@ -48,18 +48,19 @@ static bool exists(const char *path) {
     return lstat(path, &st) == 0;
 }
 
-static bool check_old(const char *folder, bool force, Error *err) {
+static bool check_old(const char *folder, bool may_force, bool force, Error *err) {
     FolderKind kind;
     if (!exists(folder)) return true;
     if (!force)
-        return error_set(err, "%s: is already there; choose another folder, or replace it with --force", folder);
+        return error_set(err, "%s: is already there; choose another folder%s", folder,
+                         may_force ? ", or replace it with --force" : "");
     if (!look_through(folder, &kind, err)) return false;
     if (kind.n_files > 0 && (!kind.has_config || kind.has_other))
         return error_set(err, "%s: is not replaced, because it holds other things than a checkpoint", folder);
     return true;
 }
 
-bool output_begin(OutputFolder *o, const char *folder, bool force, Error *err) {
+static bool set_paths(OutputFolder *o, const char *folder, Error *err) {
     size_t n = strlen(folder);
     *o = (OutputFolder){0};
     while (n > 1 && folder[n - 1] == '/') n--;
@@ -67,8 +68,10 @@ bool output_begin(OutputFolder *o, const char *folder, bool force, Error *err) {
     buffer_append(&o->folder, folder, n);
     buffer_append(&o->part, folder, n);
     buffer_text(&o->part, ".part");
-    if (o->folder.failed || o->part.failed) return error_memory(err, "a path");
-    if (!check_old(o->folder.data, force, err)) return false;
+    return !(o->folder.failed || o->part.failed) || error_memory(err, "a path");
+}
+
+static bool make_part(OutputFolder *o, Error *err) {
     FolderKind kind;
     if (exists(o->part.data)) {
         if (!look_through(o->part.data, &kind, err)) return false;
@@ -79,6 +82,33 @@ bool output_begin(OutputFolder *o, const char *folder, bool force, Error *err) {
         return error_set(err, "%s: cannot be created: %s", o->part.data, strerror(errno));
     o->made = true;
     return true;
+}
+
+bool output_begin(OutputFolder *o, const char *folder, bool force, Error *err) {
+    return set_paths(o, folder, err) && check_old(o->folder.data, true, force, err) && make_part(o, err);
+}
+
+/* Whether the file begins with the tag. */
+static bool begins_with(const char *path, const char *tag) {
+    char text[256];
+    size_t n = strlen(tag);
+    FILE *f = fopen(path, "rb");
+    bool same = f && n <= sizeof text && fread(text, 1, n, f) == n && memcmp(text, tag, n) == 0;
+    if (f) fclose(f);
+    return same;
+}
+
+bool output_resume(OutputFolder *o, const char *folder, const char *progress, const char *tag, bool *found,
+                   Error *err) {
+    Buffer path = {0};
+    if (!set_paths(o, folder, err) || !check_old(o->folder.data, false, false, err)) return false;
+    buffer_printf(&path, "%s/%s", o->part.data, progress);
+    if (path.failed) return error_memory(err, "a path");
+    *found = begins_with(path.data, tag);
+    buffer_clear(&path);
+    o->kept = true;
+    if (*found) return true;
+    return make_part(o, err) && output_file(o, progress, tag, strlen(tag), err);
 }
 
 bool output_file(const OutputFolder *o, const char *name, const void *bytes, size_t n, Error *err) {
@@ -120,7 +150,7 @@ bool output_commit(OutputFolder *o, Error *err) {
 }
 
 void output_end(OutputFolder *o) {
-    if (o->made) remove_flat(o->part.data);
+    if (o->made && !o->kept) remove_flat(o->part.data);
     buffer_clear(&o->folder);
     buffer_clear(&o->part);
 }

@@ -63,6 +63,15 @@ SafetensorsWriter *safetensors_create_noted(const char *path, const Tensor *tens
                                             const SafetensorsNote *notes, int n_notes, Error *err);
 /* Appends bytes of the current tensor; moves on by itself when it is full. */
 bool safetensors_write(SafetensorsWriter *w, const void *bytes, size_t n, Error *err);
+/* The same for bytes that come in any order, from several threads, and perhaps over several runs: `resume` keeps what a
+ * file of the same tensors holds already. Bytes go to [at, at + n) of a tensor, each once. */
+SafetensorsWriter *safetensors_create_placed(const char *path, const Tensor *tensors, int n_tensors, bool resume,
+                                             Error *err);
+bool safetensors_place(SafetensorsWriter *w, int tensor, uint64_t at, const void *bytes, size_t n, Error *err);
+/* An earlier run has written all of a tensor. */
+void safetensors_place_skip(SafetensorsWriter *w, int tensor);
+/* Closes and frees, and keeps the unfinished file for a later run. */
+void safetensors_pause(SafetensorsWriter *w);
 /* Syncs and closes; an error when bytes are missing. Frees the writer in either case. */
 bool safetensors_finish(SafetensorsWriter *w, Error *err);
 void safetensors_abandon(SafetensorsWriter *w); /* closes, removes the file, frees */

@@ -18,6 +18,7 @@ struct SafetensorsWriter {
     char *path;
     uint64_t *left; /* bytes of each tensor not yet given */
     int n, current;
+    uint64_t *places; /* where each tensor begins in the file; NULL: bytes follow each other */
     uint8_t *gather;
     size_t gathered;
 };
@@ -85,17 +86,29 @@ static void skip_full(SafetensorsWriter *w) {
     while (w->current < w->n && w->left[w->current] == 0) w->current++;
 }
 
+/* Room for all of a file whose bytes are placed; what is in it is kept. */
+static bool set_places(SafetensorsWriter *w, uint64_t header, Error *err) {
+    uint64_t at = header;
+    if (!w->places) return true;
+    for (int i = 0; i < w->n; i++) {
+        w->places[i] = at;
+        at += w->left[i];
+    }
+    return ftruncate(w->fd, (off_t)at) == 0 || error_set(err, "%s: cannot be written: %s", w->path, strerror(errno));
+}
+
 static bool writer_begin(SafetensorsWriter *w, const Tensor *tensors, const SafetensorsNote *notes, int n_notes,
-                         Error *err) {
+                         int how, Error *err) {
     Buffer header = {0};
     bool ok = header_build(&header, tensors, w->n, notes, n_notes, w->left, err);
     uint8_t length[8];
     for (int i = 0; i < 8; i++) length[i] = (uint8_t)((uint64_t)header.length >> 8 * i);
     if (ok) {
-        w->fd = open(w->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        w->fd = open(w->path, O_WRONLY | O_CREAT | O_CLOEXEC | how, 0666);
         if (w->fd < 0) ok = error_set(err, "%s: cannot be created: %s", w->path, strerror(errno));
     }
     ok = ok && gather_append(w, length, 8, err) && gather_append(w, (const uint8_t *)header.data, header.length, err);
+    ok = ok && (!w->places || gather_flush(w, err)) && set_places(w, 8 + header.length, err);
     buffer_clear(&header);
     skip_full(w);
     return ok;
@@ -105,26 +118,40 @@ static void writer_free(SafetensorsWriter *w) {
     if (w->fd >= 0) close(w->fd);
     mem_free(w->gather);
     mem_free(w->left);
+    mem_free(w->places);
     mem_free(w->path);
     mem_free(w);
 }
 
+static SafetensorsWriter *writer_new(const char *path, int n_tensors, bool placed, Error *err) {
+    SafetensorsWriter *w = mem_zeroed(1, sizeof *w);
+    if (w) {
+        w->fd = -1;
+        w->n = n_tensors;
+        w->path = mem_string(path, strlen(path));
+        w->left = mem_array((size_t)n_tensors, sizeof *w->left);
+        w->places = placed ? mem_array((size_t)n_tensors, sizeof *w->places) : NULL;
+        w->gather = mem_array(GATHER, 1);
+        if (w->path && w->left && w->gather && (w->places || !placed)) return w;
+        writer_free(w);
+    }
+    error_memory(err, "writing a safetensors file");
+    return NULL;
+}
+
 SafetensorsWriter *safetensors_create_noted(const char *path, const Tensor *tensors, int n_tensors,
                                             const SafetensorsNote *notes, int n_notes, Error *err) {
-    SafetensorsWriter *w = mem_zeroed(1, sizeof *w);
-    if (!w) {
-        error_memory(err, "writing a safetensors file");
-        return NULL;
-    }
-    w->fd = -1;
-    w->n = n_tensors;
-    w->path = mem_string(path, strlen(path));
-    w->left = mem_array((size_t)n_tensors, sizeof *w->left);
-    w->gather = mem_array(GATHER, 1);
-    bool ok = w->path && w->left && w->gather;
-    if (!ok) error_memory(err, "writing a safetensors file");
-    if (ok && writer_begin(w, tensors, notes, n_notes, err)) return w;
+    SafetensorsWriter *w = writer_new(path, n_tensors, false, err);
+    if (!w || writer_begin(w, tensors, notes, n_notes, O_TRUNC, err)) return w;
     if (w->fd >= 0) unlink(path);
+    writer_free(w);
+    return NULL;
+}
+
+SafetensorsWriter *safetensors_create_placed(const char *path, const Tensor *tensors, int n_tensors, bool resume,
+                                             Error *err) {
+    SafetensorsWriter *w = writer_new(path, n_tensors, true, err);
+    if (!w || writer_begin(w, tensors, NULL, 0, resume ? 0 : O_TRUNC, err)) return w;
     writer_free(w);
     return NULL;
 }
@@ -148,7 +175,31 @@ bool safetensors_write(SafetensorsWriter *w, const void *bytes, size_t n, Error 
     return true;
 }
 
+bool safetensors_place(SafetensorsWriter *w, int tensor, uint64_t at, const void *bytes, size_t n, Error *err) {
+    const uint8_t *p = bytes;
+    uint64_t place = w->places[tensor] + at;
+    for (size_t left = n; left > 0;) {
+        ssize_t done = pwrite(w->fd, p, left, (off_t)place);
+        if (done < 0 && errno == EINTR) continue;
+        if (done <= 0) return error_set(err, "%s: cannot be written: %s", w->path, strerror(done < 0 ? errno : ENOSPC));
+        p += done;
+        place += (uint64_t)done;
+        left -= (size_t)done;
+    }
+    __atomic_sub_fetch(&w->left[tensor], n, __ATOMIC_RELAXED);
+    return true;
+}
+
+void safetensors_place_skip(SafetensorsWriter *w, int tensor) {
+    w->left[tensor] = 0;
+}
+
+void safetensors_pause(SafetensorsWriter *w) {
+    if (w) writer_free(w);
+}
+
 bool safetensors_finish(SafetensorsWriter *w, Error *err) {
+    skip_full(w);
     bool ok = w->current == w->n || error_set(err, "%s: bytes of tensor %d are missing", w->path, w->current);
     ok = ok && gather_flush(w, err);
     if (ok && fsync(w->fd) != 0 && errno != EINVAL) /* EINVAL: a place that cannot be synced, as /dev/stdout */

@@ -4,6 +4,7 @@
 #define LOCKSTEP_MATH_KERNEL_TABLE_H
 
 #include "math/attend.h"
+#include "math/encode_scale.h"
 #include "math/kernels.h"
 #include "math/ops.h"
 #include "math/recurrent.h"
@@ -124,6 +125,8 @@ typedef struct KernelTable {
     void (*conv_step)(const ConvStep *step); /* without moving the window */
     void (*scan_step)(const ScanStep *step);
     void (*lru_step)(const LruStep *step);
+    void (*floats_read)(ScaleType type, const uint8_t *bytes, int64_t n, float *out);
+    void (*encode)(const EncodeJob *job);
 } KernelTable;
 
 extern const KernelTable kernels_scalar;

@@ -243,6 +243,7 @@ static void layer_norm_row(const float *x, const float *weight, const float *bia
 }
 
 #include "math/kernels_elements.h"
+#include "math/kernels_encode.h"
 #include "math/kernels_recurrent.h"
 
 static float maximum_row(const float *x, int n, float start) {
@@ -472,4 +473,5 @@ static void value_rows(const ValueJob *job) {
     .layer_norm = layer_norm_row, .add = add_row, .elements = elements_row, .maximum = maximum_row,               \
     .all_finite = all_finite_row, .exp_sum = exp_sum_row, .exp_block = exp_block_row, .kv_encode = kv_encode_row, \
     .scores = score_tiles, .values = value_rows, .outer_step = outer_step, .conv_step = conv_step,                \
-    .scan_step = scan_step, .lru_step = lru_step, .wkv_step = wkv_step
+    .scan_step = scan_step, .lru_step = lru_step, .wkv_step = wkv_step, .floats_read = floats_read_row,           \
+    .encode = encode_groups

@@ -21,7 +21,7 @@ static const char *const irrelevant_keys[] = {"attn_pdrop",
 
 static const char *const skipped_tensors[] = {"*.attn.bias", "*.attn.masked_bias", NULL}; /* causal masks */
 
-static const NameRoot roots[] = {{"transformer.", ""}, {NULL, NULL}};
+static const NameRoot roots[] = {{"transformer.", ""}, {"model.", ""}, {NULL, NULL}};
 
 static AttentionSpec read_attention(const Config *c, const StandardDefaults *d, int hidden) {
     AttentionSpec a = standard_attention(c, d, hidden);

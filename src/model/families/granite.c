@@ -46,6 +46,7 @@ static bool is_mamba(const Config *c, int n_layers, int layer) {
 static MlpSpec read_shared(const Config *c, const MlpSpec *mlp) {
     MlpSpec m = *mlp;
     m.width = config_size_or(c, "shared_intermediate_size", 1024);
+    if (config_has_tensor(c, "model.layers.*.mlp.gate_proj.weight", 0)) return m; /* MLX layout without experts */
     standard_take_rows(&m.gate, "model.layers.*.shared_mlp.input_linear", 2 * (int64_t)m.width, 0, m.width);
     standard_take_rows(&m.up, "model.layers.*.shared_mlp.input_linear", 2 * (int64_t)m.width, m.width, m.width);
     m.gate.bare = m.up.bare = false;
