@@ -86,7 +86,11 @@ static const LayoutRule apertus[] = {{LAYOUT_SQUEEZE, "*alpha_p", NULL, NULL, WH
 static const LayoutRule baichuan[] = {{LAYOUT_UNIT_ROWS, "lm_head.weight", NULL, NULL, WHEN_ALWAYS, NULL}, END};
 static const LayoutRule bailing[] = {MOVE("*.mlp.gate.weight", "*.mlp.gate.gate_proj.weight"),
                                      MOVE("*.mlp.gate.bias", "*.mlp.gate.gate_proj.bias"), END};
-static const LayoutRule dbrx[] = {REFUSE("*.experts.mlp.*", "experts in one matrix"), END};
+static const LayoutRule dbrx[] = {
+    {LAYOUT_SPLIT, "*.experts.mlp.w1", "*.experts.#.w1.weight", NULL, WHEN_ALWAYS, NULL},
+    {LAYOUT_SPLIT, "*.experts.mlp.v1", "*.experts.#.v1.weight", NULL, WHEN_ALWAYS, NULL},
+    {LAYOUT_SPLIT_SWAPPED, "*.experts.mlp.w2", "*.experts.#.w2.weight", NULL, WHEN_ALWAYS, NULL},
+    END};
 static const LayoutRule deepseek_v41[] = {REFUSE("layers.*", "the published names"), END};
 static const LayoutRule ernie_moe[] = {
     DROP("*mtp_block.*"),    DROP("*mtp_linear_proj.*"),        DROP("*mtp_hidden_norm.*"),

@@ -21,6 +21,8 @@ typedef enum LayoutAction {
     LAYOUT_HALVES_SWAPPED,      /* the halves of the last axis, then the last two axes swapped */
     LAYOUT_INTERLEAVED,         /* even places of the last axis `to`, odd ones `other` */
     LAYOUT_INTERLEAVED_SWAPPED, /* the same, then the last two axes swapped */
+    LAYOUT_SPLIT,               /* the experts of the first axis apart, each with its number for '#' */
+    LAYOUT_SPLIT_SWAPPED,       /* the same, their axes swapped */
     LAYOUT_LATENT,              /* kv_b_proj, per head: keys, swapped, `to`; values `other` */
     /* These change the values or their order, and go on. */
     LAYOUT_SWAP,      /* the last two axes */

@@ -6,7 +6,7 @@
 #include "file/mapping.h"
 #include "model/config.h"
 
-#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { NAME = NAME_MAX_BYTES };
@@ -239,6 +239,27 @@ static bool emit_latent(Walk *w, const LayoutRule *r, const char *to, Error *err
     return emit(w, to, &keys, -1, err) && emit(w, other, &v, -1, err);
 }
 
+/* [experts * rows, cols] gives [rows, cols] for each expert. */
+static bool emit_split(Walk *w, const LayoutRule *r, const char *to, Error *err) {
+    const JsonValue *config = checkpoint_config(w->layout->checkpoint);
+    const char *mark = strchr(to, '#');
+    int64_t n = 0;
+    LayoutTensor v = w->view;
+    json_int(json_get(json_get(config, "ffn_config"), "moe_num_experts"), &n);
+    if (!mark || n <= 0 || n > 1 << 16 || v.n_dims != 2 || v.rows % n || v.rows == 0) return wrong_shape(w, err);
+    view_reshape(&v, 2, (int64_t[]){v.rows / n, v.cols});
+    for (int64_t e = 0; e < n; e++) {
+        char name[NAME];
+        LayoutTensor one = v;
+        int length = snprintf(name, sizeof name, "%.*s%d%s", (int)(mark - to), to, (int)e, mark + 1);
+        one.offset = e * v.rows * v.cols;
+        if (length >= NAME || !view_blocks(&one)) return wrong_shape(w, err);
+        if (r->action == LAYOUT_SPLIT_SWAPPED) view_swap(&one);
+        if (!emit(w, name, &one, -1, err)) return false;
+    }
+    return true;
+}
+
 /* ---- rules ---- */
 
 static bool refuse(const Walk *w, const LayoutRule *r, Error *err) {
@@ -295,6 +316,8 @@ static bool apply_rule(Walk *w, const LayoutRule *r, Error *err) {
     case LAYOUT_HALVES_SWAPPED:
     case LAYOUT_INTERLEAVED:
     case LAYOUT_INTERLEAVED_SWAPPED: w->done = true; return emit_halves(w, r, to, err);
+    case LAYOUT_SPLIT:
+    case LAYOUT_SPLIT_SWAPPED: w->done = true; return emit_split(w, r, to, err);
     case LAYOUT_LATENT: w->done = true; return emit_latent(w, r, to, err);
     default: return apply_shape(w, r, err);
     }

@@ -162,23 +162,20 @@ static bool go_on(Run *r, Error *err) {
     return error_set(err, "stopped; the same command goes on from here (%s holds what is done)", r->out->part.data);
 }
 
-static uint64_t tensor_bytes(const PlannedTensor *t) {
-    return (uint64_t)layout_rows(t->source) * (t->row.codes + t->row.scales + t->row.biases);
+static uint64_t row_bytes(const PlannedTensor *t) {
+    return t->row.codes + t->row.scales + t->row.biases;
 }
 
 static bool write_tensor(Run *r, const PlannedTensor *t, Error *err) {
-    int64_t rows = layout_rows(t->source);
-    uint64_t before = r->done;
+    int64_t rows = layout_rows(t->source), batch = BATCH_TASKS * rows_of_task(t);
     r->tensor = t;
     r->task_rows = rows_of_task(t);
-    for (r->first_row = 0; r->first_row < rows; r->first_row += BATCH_TASKS * r->task_rows) {
-        int64_t left = (rows - r->first_row + r->task_rows - 1) / r->task_rows;
-        pool_run(r->options->pool, run_task, r, (int)(left < BATCH_TASKS ? left : BATCH_TASKS));
-        r->done += (uint64_t)(left < BATCH_TASKS ? left : BATCH_TASKS) * (uint64_t)r->task_rows *
-                   (t->row.codes + t->row.scales + t->row.biases);
+    for (r->first_row = 0; r->first_row < rows; r->first_row += batch) {
+        int64_t n = rows - r->first_row < batch ? rows - r->first_row : batch;
+        pool_run(r->options->pool, run_task, r, (int)((n + r->task_rows - 1) / r->task_rows));
+        r->done += (uint64_t)n * row_bytes(t);
         if (!go_on(r, err)) return false;
     }
-    r->done = before + tensor_bytes(t);
     layout_release(t->source);
     return write(r->progress, ".", 1) == 1 ||
            error_set(err, "%s/%s: cannot be written: %s", r->out->part.data, PROGRESS, strerror(errno));
@@ -188,7 +185,7 @@ static bool write_tensor(Run *r, const PlannedTensor *t, Error *err) {
 static void skip_tensor(Run *r, const PlannedTensor *t) {
     int n = !t->quantized ? 1 : t->row.biases ? 3 : 2;
     for (int i = 0; i < n; i++) safetensors_place_skip(r->writer, t->part + i);
-    r->done += tensor_bytes(t);
+    r->done += (uint64_t)layout_rows(t->source) * row_bytes(t);
 }
 
 /* The tensors of one file, from *next on; the first `n_done` of the plan are there already. */
@@ -290,8 +287,8 @@ static bool write_text(const OutputFolder *o, const char *name, PlanText *make, 
 static bool remove_progress(const OutputFolder *o, Error *err) {
     Buffer path = {0};
     buffer_printf(&path, "%s/%s", o->part.data, PROGRESS);
-    bool ok = !path.failed && unlink(path.data) == 0;
-    if (!ok) error_set(err, "%s/%s: %s", o->part.data, PROGRESS, strerror(errno));
+    bool ok = !path.failed || error_memory(err, "a path");
+    if (ok && unlink(path.data) != 0) ok = error_set(err, "%s: %s", path.data, strerror(errno));
     buffer_clear(&path);
     return ok;
 }

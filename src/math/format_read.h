@@ -14,7 +14,6 @@ bool format_has_bias(WeightFormat f);
 extern const float format_fp4_halves[16]; /* what E2M1 codes count */
 
 float format_f16(uint16_t h);
-uint16_t format_to_f16(float f); /* nearest even; past the range becomes infinity */
 float format_bf16(uint16_t h);
 uint16_t format_to_f16(float f); /* to nearest even; past the range becomes infinity */
 float format_e4m3(uint8_t b);    /* OCP E4M3: no infinities, 0x7F is NaN */
