@@ -21,7 +21,7 @@ static int list_layout(const char *layout, char folders[GOLDEN_MAX][256], int n)
     snprintf(path, sizeof path, "tests/goldens/%s", layout);
     DIR *dir = opendir(path);
     for (struct dirent *e; dir && (e = readdir(dir)) && n < GOLDEN_MAX;) {
-        if (e->d_name[0] == '.') continue;
+        if (e->d_name[0] == '.' || strstr(e->d_name, ".py")) continue;
         snprintf(folders[n++], 256, "tests/goldens/%s/%.100s", layout, e->d_name);
     }
     if (dir) closedir(dir);
