@@ -19,7 +19,8 @@ void template_free(ChatTemplate *t);
  * as variables over the special tokens. Appends to out. Errors name line and expression. */
 bool template_render(const ChatTemplate *t, const JsonValue *variables, Buffer *out, Error *err);
 /* The same for messages as clients of the chat API send them: where the arguments of a tool call are a text with a
- * JSON object in it, the template gets the object, and the text if it fails on that. */
+ * JSON object in it, the template gets the object, and the text if it fails on that; where a content is a list of text
+ * parts, it gets them joined, and the list if it fails on that or leaves the text out. Other parts are refused. */
 bool template_render_chat(const ChatTemplate *t, const JsonValue *variables, Buffer *out, Error *err);
 /* The template's source, for detection of what it implies (tool format, thinking). */
 const char *template_source(const ChatTemplate *t);

@@ -106,6 +106,20 @@ def test_tool_arguments_as_text(lockstep, tmp_path):
     assert "Can only get item pairs from a mapping" in lockstep("template", folder, "--jsonl", line).out
 
 
+def test_content_in_parts(lockstep, tmp_path):
+    """cases.md, number 10: text parts are one text with nothing between; null is empty; other parts are named."""
+    folder, messages = tmp_path / "tape", tmp_path / "messages.json"
+    write_tape(folder, ["Red"], template="{% for m in messages %}{{ m.content }};{% endfor %}")
+    parts = [{"type": "text", "text": "A"}, {"type": "text", "text": "B"}]
+    call = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]}
+    messages.write_text(json.dumps([{"role": "user", "content": parts}, call, {"role": "tool", "content": parts[:1]}]))
+    assert lockstep("template", folder, "--messages", messages).out == "AB;;A;"
+    messages.write_text(json.dumps([{"role": "user", "content": [parts[0], {"type": "image_url", "image_url": {"url": "x"}}]}]))
+    for command in ("template", "generate"):
+        refused = lockstep(command, folder, "--messages", messages)
+        assert refused.status == 1 and 'messages[0].content[1]: only parts of type "text" are read, not "image_url"' in refused.err
+
+
 def test_tokenize_and_detokenize(lockstep, tape, tmp_path):
     folder, ids = tape
     result = lockstep("tokenize", folder, "--text", "a Red é")

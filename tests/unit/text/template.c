@@ -275,6 +275,48 @@ static void case_9_arguments_are_a_mapping_where_the_template_can_take_one(void 
     expect_chat("{{ n|length }}{{ messages|length }}", TEXT, "12", "");
 }
 
+static void expect_parts(const char *source, const char *messages, const char *wanted, const char *error) {
+    TestFolder f;
+    Buffer out = {0}, text = {0};
+    Error err = {""};
+    test_folder_make(&f);
+    test_write_text(&f, "chat_template.jinja", source);
+    ChatTemplate *t = load(&f);
+    buffer_printf(&text, "{\"messages\": %s}", messages);
+    JsonDoc *doc = json_parse(text.data, text.length, 0, &err);
+    assert_non_null(doc);
+    assert_int_equal(template_render_chat(t, json_root(doc), &out, &err), *error == 0);
+    assert_string_equal(buffer_string(&out), wanted);
+    if (*error) assert_string_equal(err.text, error);
+    json_free(doc);
+    buffer_clear(&text);
+    buffer_clear(&out);
+    template_free(t);
+    test_folder_remove(&f);
+}
+
+static void case_10_parts_are_one_text_unless_the_template_walks_them(void **state) {
+    (void)state;
+#define PART(text) "{\"type\": \"text\", \"text\": \"" text "\"}"
+#define AB "[{\"role\": \"user\", \"content\": [" PART("A") ", " PART("B") "]}]"
+    static const char contents[] = "{% for m in messages %}{{ m.content }};{% endfor %}",
+                      walked[] = "{% for p in messages[0].content %}<{{ p.text }}>{% endfor %}";
+    expect_parts(contents, AB, "AB;", "");
+    expect_parts(contents, "[{\"role\": \"assistant\", \"content\": null, \"tool_calls\": []}]", ";", "");
+    expect_parts(contents, "[{\"role\": \"tool\", \"content\": [" PART("12") "]}]", "12;", "");
+    expect_parts(contents, "[{\"role\": \"user\", \"content\": []}]", ";", "");
+    expect_parts("{{ messages[0].content|trim }}", "[{\"content\": [" PART(" a") "," PART("b\\n") "]}]", "ab", "");
+    expect_parts(walked, AB, "<A><B>", ""); /* characters have no text */
+    expect_parts("{{ messages[0].content[0]['text'] + 'x' }}", AB, "Ax",
+                 "");                                   /* fails on a text; prints one part only */
+    expect_parts("{{ messages|length }}", AB, "1", ""); /* prints neither */
+    expect_parts(contents, "[{\"content\": [" PART("A") ", {\"type\": \"image_url\", \"image_url\": {}}]}]", "",
+                 "messages[0].content[1]: only parts of type \"text\" are read, not \"image_url\"");
+    expect_parts(contents, "[{\"content\": \"a\"}, {\"content\": [{}]}]", "",
+                 "messages[1].content[0] has no \"type\" that is a text");
+    expect_parts(contents, "[{\"content\": [{\"type\": \"text\"}]}]", "", "messages[0].content[0] has no \"text\"");
+}
+
 static void case_6_begin_token_in_the_template(void **state) {
     (void)state;
     expect("{{ bos_token }}{{ messages[0].content }}", ONE_MESSAGE, "<s>hi");
@@ -376,6 +418,7 @@ int main(void) {
         cmocka_unit_test(case_8_slices_and_loop_controls),
         cmocka_unit_test(case_9_arguments_as_mapping_or_text),
         cmocka_unit_test(case_9_arguments_are_a_mapping_where_the_template_can_take_one),
+        cmocka_unit_test(case_10_parts_are_one_text_unless_the_template_walks_them),
         cmocka_unit_test(the_last_message_is_left_open),
         cmocka_unit_test(real_templates_render_as_in_transformers),
     };
