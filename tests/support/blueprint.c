@@ -23,13 +23,31 @@ bool test_blueprint_of(const char *common, const char *more, Blueprint *out, Err
     return ok;
 }
 
-bool test_blueprint(const char *model_type, const char *more, Blueprint *b, Error *err) {
-    char common[400];
-    snprintf(common, sizeof common,
+enum { SIZES_BYTES = 400 };
+
+static void sizes_of(const char *model_type, char common[SIZES_BYTES]) {
+    snprintf(common, SIZES_BYTES,
              "\"model_type\": \"%s\", \"hidden_size\": 48, \"intermediate_size\": 20, \"num_hidden_layers\": 3,"
              " \"num_attention_heads\": 6, \"num_key_value_heads\": 2, \"vocab_size\": 50",
              model_type);
+}
+
+bool test_blueprint(const char *model_type, const char *more, Blueprint *b, Error *err) {
+    char common[SIZES_BYTES];
+    sizes_of(model_type, common);
     return test_blueprint_of(common, more, b, err);
+}
+
+Blueprint test_typed_read(const char *model_type, const char *more) {
+    char common[SIZES_BYTES];
+    sizes_of(model_type, common);
+    return test_blueprint_read(common, more);
+}
+
+void test_typed_refused(const char *model_type, const char *more, const char *says) {
+    char common[SIZES_BYTES];
+    sizes_of(model_type, common);
+    test_blueprint_refused(common, more, says);
 }
 
 void test_blueprint_refused(const char *common, const char *more, const char *says) {

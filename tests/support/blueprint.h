@@ -16,4 +16,8 @@ void test_blueprint_refused(const char *common, const char *more, const char *sa
 /* Fails the test when reading stops. */
 Blueprint test_blueprint_read(const char *common, const char *more);
 
+/* These two with the sizes of test_blueprint. */
+Blueprint test_typed_read(const char *model_type, const char *more);
+void test_typed_refused(const char *model_type, const char *more, const char *says);
+
 #endif

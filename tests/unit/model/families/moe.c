@@ -16,20 +16,6 @@
 #define LISTS "\"short_factor\": [1, 1.5, 2, 2.5], \"long_factor\": [2, 4, 8, 16]"
 #define MSCALES "\"short_mscale\": 1.25, \"long_mscale\": 1.5"
 
-static Blueprint read_good(const char *type, const char *more) {
-    Blueprint b;
-    Error err = {""};
-    if (!test_blueprint(type, more, &b, &err)) fail_msg("%s", err.text);
-    return b;
-}
-
-static void expect_refused(const char *type, const char *more, const char *part) {
-    Blueprint b;
-    Error err = {""};
-    assert_false(test_blueprint(type, more, &b, &err));
-    if (!strstr(err.text, part)) fail_msg("\"%s\" does not say \"%s\"", err.text, part);
-}
-
 /* ---- Phi MoE ---- */
 
 /* One test reads the block with the original length in it, one at the top level; theta 1e6 is the family's default, so
@@ -44,7 +30,7 @@ static void phimoe_has_a_table_and_a_scale_for_each_length(void **state) {
                         long_[] = {2, 4, 8, 16};
     (void)state;
     for (size_t i = 0; i < 2; i++) {
-        Blueprint b = read_good("phimoe", configs[i]);
+        Blueprint b = test_typed_read("phimoe", configs[i]);
         const RopeSpec *rope = &b.ropes[0];
         assert_int_equal(rope->boundary, 16);
         assert_true(rope->table.scale == 1.25f && rope->long_table.scale == 1.5f);
@@ -57,7 +43,7 @@ static void phimoe_has_a_table_and_a_scale_for_each_length(void **state) {
 }
 
 static void phimoe_with_a_null_block_is_plain(void **state) {
-    Blueprint b = read_good("phimoe", ", \"rope_scaling\": null, \"original_max_position_embeddings\": 16");
+    Blueprint b = test_typed_read("phimoe", ", \"rope_scaling\": null, \"original_max_position_embeddings\": 16");
     (void)state;
     assert_string_equal(b.ropes[0].rule, "default");
     assert_int_equal(b.ropes[0].boundary, 0);
@@ -66,7 +52,7 @@ static void phimoe_with_a_null_block_is_plain(void **state) {
 }
 
 static void phimoe_chooses_by_the_sparse_mixer(void **state) {
-    Blueprint b = read_good("phimoe", "");
+    Blueprint b = test_typed_read("phimoe", "");
     (void)state;
     const RouterRule *rule = &b.layers[2].experts.rule;
     assert_int_equal(rule->score, ROUTER_SPARSE_MIXER);
@@ -75,13 +61,14 @@ static void phimoe_chooses_by_the_sparse_mixer(void **state) {
     assert_true(rule->sparse_eps == 0.01f);
     assert_false(rule->renormalise);
     blueprint_clear(&b);
-    b = read_good("phimoe", ", \"router_jitter_noise\": 0.25, \"num_local_experts\": 3, \"num_experts_per_tok\": 3");
+    b = test_typed_read("phimoe",
+                        ", \"router_jitter_noise\": 0.25, \"num_local_experts\": 3, \"num_experts_per_tok\": 3");
     assert_true(b.layers[0].experts.rule.sparse_eps == 0.25f);
     blueprint_clear(&b);
-    expect_refused("phimoe", ", \"num_local_experts\": 3, \"num_experts_per_tok\": 4",
-                   "\"num_experts_per_tok\" 4 is more than \"num_local_experts\" 3");
-    expect_refused("phimoe", ", \"rope_scaling\": {\"type\": \"longrope\", " LISTS ", \"short_mscale\": 1}",
-                   "one of short_mscale and long_mscale");
+    test_typed_refused("phimoe", ", \"num_local_experts\": 3, \"num_experts_per_tok\": 4",
+                       "\"num_experts_per_tok\" 4 is more than \"num_local_experts\" 3");
+    test_typed_refused("phimoe", ", \"rope_scaling\": {\"type\": \"longrope\", " LISTS ", \"short_mscale\": 1}",
+                       "one of short_mscale and long_mscale");
 }
 
 /* ---- which layers are what ---- */
@@ -156,7 +143,7 @@ static void layers_have_experts_windows_and_rotation(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof layer_cases / sizeof *layer_cases; i++) {
         const LayerCase *k = &layer_cases[i];
-        Blueprint b = read_good(k->type, k->more);
+        Blueprint b = test_typed_read(k->type, k->more);
         for (int l = 0; l < 3; l++) {
             const LayerSpec *layer = &b.layers[l];
             if ((layer->ffn == &ffn_experts) != k->experts[l] || (layer->attention.rope != NO_ROPE) != k->rotates[l] ||
@@ -174,10 +161,10 @@ static void layers_have_experts_windows_and_rotation(void **state) {
 /* transformers takes the published yarn where the config has no rope settings: a factor of 32 over 4096. */
 static void gpt_oss_without_rope_settings_has_the_published_ones(void **state) {
     Blueprint said =
-        read_good("gpt_oss", ", \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 32, \"beta_fast\": 32,"
-                             " \"beta_slow\": 1, \"truncate\": false,"
-                             " \"original_max_position_embeddings\": 4096}");
-    Blueprint unsaid = read_good("gpt_oss", "");
+        test_typed_read("gpt_oss", ", \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 32, \"beta_fast\": 32,"
+                                   " \"beta_slow\": 1, \"truncate\": false,"
+                                   " \"original_max_position_embeddings\": 4096}");
+    Blueprint unsaid = test_typed_read("gpt_oss", "");
     (void)state;
     assert_string_equal(unsaid.ropes[0].rule, "yarn");
     assert_int_equal(unsaid.ropes[0].table.dims, 64);
@@ -191,7 +178,7 @@ static void gpt_oss_without_rope_settings_has_the_published_ones(void **state) {
 
 static void routers_follow_their_configs(void **state) {
     (void)state;
-    Blueprint b = read_good("glm4_moe", ", \"n_group\": 4, \"topk_group\": 2, \"norm_topk_prob\": false");
+    Blueprint b = test_typed_read("glm4_moe", ", \"n_group\": 4, \"topk_group\": 2, \"norm_topk_prob\": false");
     RouterRule r = b.layers[1].experts.rule;
     assert_int_equal(r.score, ROUTER_SIGMOID);
     assert_int_equal(r.n_groups, 4);
@@ -200,12 +187,13 @@ static void routers_follow_their_configs(void **state) {
     assert_int_equal(b.layers[1].experts.shared.width, 1408);
     assert_int_equal(b.n_extra_layers, 1);
     blueprint_clear(&b);
-    b = read_good("ernie4_5_moe", ", \"moe_num_shared_experts\": 0");
+    b = test_typed_read("ernie4_5_moe", ", \"moe_num_shared_experts\": 0");
     assert_int_equal(b.layers[1].experts.rule.score, ROUTER_SOFTMAX);
     assert_true(b.layers[1].experts.rule.renormalise && b.layers[1].experts.rule.renormalise_min == 1e-12f);
     assert_int_equal(b.layers[1].experts.shared.width, 0);
     blueprint_clear(&b);
-    b = read_good("laguna", ", \"moe_router_logit_softcapping\": 30, \"moe_router_score_func\": \"sqrtsoftplus\"");
+    b = test_typed_read("laguna",
+                        ", \"moe_router_logit_softcapping\": 30, \"moe_router_score_func\": \"sqrtsoftplus\"");
     assert_int_equal(b.layers[1].experts.rule.score, ROUTER_SQRT_SOFTPLUS);
     assert_true(b.layers[1].experts.router_softcap == 30);
     blueprint_clear(&b);
@@ -215,9 +203,9 @@ static void routers_follow_their_configs(void **state) {
 static void lists_hold_layer_by_layer(void **state) {
     (void)state;
     Blueprint b =
-        read_good("hunyuan", ", \"num_experts\": 4, \"moe_topk\": [1, 2, 3], \"num_shared_expert\": [1, 2, 1],"
-                             " \"moe_intermediate_size\": 12, \"use_mixed_mlp_moe\": true, \"use_cla\": true,"
-                             " \"cla_share_factor\": 2");
+        test_typed_read("hunyuan", ", \"num_experts\": 4, \"moe_topk\": [1, 2, 3], \"num_shared_expert\": [1, 2, 1],"
+                                   " \"moe_intermediate_size\": 12, \"use_mixed_mlp_moe\": true, \"use_cla\": true,"
+                                   " \"cla_share_factor\": 2");
     for (int i = 0; i < 3; i++) {
         assert_int_equal(b.layers[i].experts.rule.n_chosen, i + 1);
         assert_int_equal(b.layers[i].experts.shared.width, i == 1 ? 40 : 20);
@@ -226,8 +214,8 @@ static void lists_hold_layer_by_layer(void **state) {
         assert_int_equal(b.layers[i].attention.borrows, i == 1);
     }
     blueprint_clear(&b);
-    b = read_good("step3p5", ", \"num_attention_groups\": 2, \"swiglu_limits\": [0, null, 7],"
-                             " \"swiglu_limits_shared\": [3], \"rope_theta\": [100, 100, 400]");
+    b = test_typed_read("step3p5", ", \"num_attention_groups\": 2, \"swiglu_limits\": [0, null, 7],"
+                                   " \"swiglu_limits_shared\": [3], \"rope_theta\": [100, 100, 400]");
     assert_true(b.layers[0].mlp.up_limit == 3 && b.layers[0].mlp.act_limit == 3);
     assert_true(b.layers[1].experts.expert.up_limit == 0 && b.layers[2].experts.expert.up_limit == 7);
     assert_true(b.layers[2].experts.shared.up_limit == 0);
@@ -265,7 +253,7 @@ static void what_no_reference_has_is_refused(void **state) {
         {"olmoe", ", \"strange\": 1", "\"strange\" is not known"},
     };
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) expect_refused(cases[i][0], cases[i][1], cases[i][2]);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) test_typed_refused(cases[i][0], cases[i][1], cases[i][2]);
 }
 
 int main(void) {
