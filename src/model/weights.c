@@ -8,6 +8,7 @@
 #include "model/mechanism.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -280,6 +281,7 @@ static bool arrange(const LinearPlan *plan, Pool *pool, WeightSource *out, void 
     RowPick pick = {r->total, r->from, r->take, r->period};
     RowPick inputs = {plan->n_inputs, plan->first_input, plan->n_inputs, 0};
     WeightSource block;
+    *copy = NULL;
     if (plan->packed.rows) {
         void *picked;
         if (!packed_pick(&plan->packed, plan->transposed ? &inputs : &pick, pool, &block, &picked, note, err))
@@ -291,6 +293,7 @@ static bool arrange(const LinearPlan *plan, Pool *pool, WeightSource *out, void 
         }
         bool ok = weight_columns_pick(&block, &pick, out, copy, err);
         mem_free(picked);
+        if (!note[0]) snprintf(note, PACKED_NOTE, "inputs and outputs change places");
         return ok;
     }
     if (plan->unit_rows && weight_is_float(&plan->source)) return weight_unit_rows(&plan->source, out, copy, err);
