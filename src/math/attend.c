@@ -88,6 +88,12 @@ bool kv_write(const KvView *view, int position, const float *k, const float *v) 
     return true;
 }
 
+const float *kv_value(const KvView *view, int position) {
+    HeadPage page = head_page(view, position / KV_PAGE, 0);
+    size_t at = (size_t)(position % KV_PAGE) * (size_t)view->shape.v_dim;
+    return (const float *)(const void *)page.values + at;
+}
+
 /* ---- a task: rows [first_row, end_row) times heads [first_head, end_head) of one kv head ---- */
 
 enum { MAX_QUERIES = 16, SCORE_BUDGET = 1 << 20 };
@@ -310,6 +316,10 @@ static void attend_queries(const AttendContext *c, const KvView *view, int kv_he
     for (int i = 0; i < n; i++) {
         Query *q = &queries[i];
         float total = q->denominator;
+        if (q->row->parts) {
+            q->row->parts[q->head] = (AttendPart){q->max, total};
+            continue;
+        }
         if (c->args->sinks) {
             float sink[1] = {c->args->sinks[q->head]};
             total += kernels()->exp_sum(sink, q->max, NULL, 1);

@@ -38,6 +38,9 @@ typedef struct KvView {
  * finite (what was written is then unspecified). */
 bool kv_write(const KvView *view, int position, const float *k, const float *v);
 
+/* The value at `position` as it was written: of one f32 head. */
+const float *kv_value(const KvView *view, int position);
+
 /* Scores of n queries (q[i] [k_dim]) against one page of keys of a kv head, each times `scale`: out[i] [KV_PAGE], of
  * which positions not yet written are meaningless. */
 void kv_page_scores(const KvView *view, int page, int kv_head, const float *const *q, int n, float scale,
@@ -48,6 +51,11 @@ typedef struct AttendKeys {
     const int *positions;
     int n;
 } AttendKeys;
+
+/* What is needed to add up what one query reads in several places. */
+typedef struct AttendPart {
+    float max, denominator; /* of the weights exp(score - max) */
+} AttendPart;
 
 /* One query row: q [n_heads][k_dim] against the keys of `view` at positions first .. position (its own, or a later one
  * where it sees both ways), out [n_heads][v_dim]. */
@@ -61,6 +69,7 @@ typedef struct AttendRow {
      * list, or one for each query head. The others contribute nothing, and blocks stay those of absolute positions. */
     const AttendKeys *keys;
     bool keys_per_head;
+    AttendPart *parts; /* NULL; or [n_heads]: `out` then stays undivided, to be added to what other keys give */
 } AttendRow;
 
 typedef struct AttendArgs {

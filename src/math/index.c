@@ -77,24 +77,64 @@ static uint64_t nth_largest(uint64_t *x, int count, int n) {
     return x[wanted];
 }
 
+/* The n best of `count` ranks, as ascending indices; sorted: scratch [count]. */
+static void take_best(const uint64_t *ranks, uint64_t *sorted, int count, int n, int *out) {
+    int at = 0;
+    memcpy(sorted, ranks, (size_t)count * sizeof *ranks);
+    uint64_t least = nth_largest(sorted, count, n);
+    for (int i = 0; i < count; i++)
+        if (ranks[i] >= least) out[at++] = i;
+}
+
+/* ---- blocks of candidates ---- */
+
+/* How many of a row's n blocks are kept. */
+static int kept_blocks(const IndexArgs *args, int n) {
+    return n < args->n_candidates ? n : args->n_candidates;
+}
+
+/* A block ranks as its best position does, but by its own number among equals; ranks [n], scratch [2 * n]. */
+static void keep_blocks(const IndexArgs *args, const uint64_t *ranks, int n, uint64_t *scratch, int *out) {
+    int blocks = (n + args->block - 1) / args->block;
+    uint64_t *best = scratch, *sorted = scratch + blocks;
+    for (int b = 0; b < blocks; b++) {
+        uint64_t most = 0;
+        for (int i = b * args->block; i < (b + 1) * args->block && i < n; i++) most = ranks[i] > most ? ranks[i] : most;
+        best[b] = (most & ~(uint64_t)UINT32_MAX) | (uint32_t)(INT32_MAX - b);
+    }
+    best[blocks - 1] = UINT64_MAX;
+    take_best(best, sorted, blocks, kept_blocks(args, blocks), out);
+}
+
+/* Positions outside the candidates rank last. */
+static void limit_to_candidates(const IndexArgs *args, const int *candidates, uint64_t *ranks, int n) {
+    int blocks = (n + args->block - 1) / args->block, kept = kept_blocks(args, blocks), at = 0;
+    for (int b = 0; b < blocks; b++) {
+        if (at < kept && candidates[at] == b) {
+            at++;
+            continue;
+        }
+        for (int i = b * args->block; i < (b + 1) * args->block && i < n; i++) ranks[i] = rank_of(-INFINITY, i);
+    }
+}
+
 static void index_task(void *context, int task, int thread) {
     const IndexContext *c = context;
     const IndexRow *row = &c->rows[task];
-    int n = row->position + 1, at = 0;
+    int n = row->position + 1;
     if (n <= c->args->n_chosen) {
         for (int p = 0; p < n; p++) row->chosen[p] = p;
         return;
     }
-    uint64_t *ranks = c->ranks + (size_t)thread * 2 * c->stride, *sorted = ranks + c->stride;
+    uint64_t *ranks = c->ranks + (size_t)thread * 3 * c->stride, *scratch = ranks + c->stride; /* [2 * stride] */
     for (int page = 0; page < pages_of(row->position); page++) {
         float sums[KV_PAGE];
         score_page(c->args, row, page, sums);
         for (int i = 0; i < KV_PAGE; i++) ranks[page * KV_PAGE + i] = rank_of(sums[i], page * KV_PAGE + i);
     }
-    memcpy(sorted, ranks, (size_t)n * sizeof *ranks);
-    uint64_t least = nth_largest(sorted, n, c->args->n_chosen);
-    for (int p = 0; p < n; p++)
-        if (ranks[p] >= least) row->chosen[at++] = p;
+    if (row->keep) keep_blocks(c->args, ranks, n, scratch, row->keep);
+    if (row->candidates) limit_to_candidates(c->args, row->candidates, ranks, n);
+    take_best(ranks, scratch, n, c->args->n_chosen, row->chosen);
 }
 
 bool index_choose(const IndexArgs *args, const IndexRow *rows, int n_rows, Pool *pool, Arena *arena) {
@@ -103,7 +143,7 @@ bool index_choose(const IndexArgs *args, const IndexRow *rows, int n_rows, Pool 
         size_t wanted = (size_t)pages_of(rows[r].position) * KV_PAGE;
         if (rows[r].position >= args->n_chosen && wanted > c.stride) c.stride = wanted;
     }
-    c.ranks = arena_array(arena, (size_t)pool_threads(pool) * 2, c.stride * sizeof *c.ranks);
+    c.ranks = arena_array(arena, (size_t)pool_threads(pool) * 3, c.stride * sizeof *c.ranks);
     if (!c.ranks) return false;
     pool_run(pool, index_task, &c, n_rows);
     return true;

@@ -8,17 +8,22 @@
 
 /* The score of position p is the sum over heads, in ascending order, of weights[h] * max(0, (q_h . k_p) * scale). */
 typedef struct IndexRow {
-    const KvView *view;   /* one kv head; its values are not looked at */
-    int position;         /* the row sees 0 .. position */
-    const float *q;       /* [n_heads][k_dim] */
-    const float *weights; /* [n_heads] */
-    int *chosen;          /* [min(position + 1, n_chosen)], written: ascending positions */
+    const KvView *view;    /* one kv head; its values are not looked at */
+    int position;          /* the row sees 0 .. position */
+    const float *q;        /* [n_heads][k_dim] */
+    const float *weights;  /* [n_heads] */
+    const int *candidates; /* NULL, or the blocks [min(blocks, n_candidates)] that compete: ascending */
+    int *keep;   /* NULL, or [min(blocks, n_candidates)], written: the blocks with the best scores, ascending; only
+                    where positions are chosen from more than n_chosen */
+    int *chosen; /* [min(position + 1, n_chosen)], written: ascending positions */
 } IndexRow;
 
 typedef struct IndexArgs {
     int n_heads;
     int n_chosen; /* positions that a row keeps; all while there are no more; of equal scores the lower position */
     float scale;
+    int block, n_candidates; /* of candidates: positions of a block, and how many are kept. A block's score is its best
+                                position's, and the last block always stays */
 } IndexArgs;
 
 bool index_choose(const IndexArgs *args, const IndexRow *rows, int n_rows, Pool *pool,

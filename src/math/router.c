@@ -87,6 +87,8 @@ static void finish_weights(const RouterRule *rule, float *weights) {
 
 static void score_all(const RouterRule *rule, const float *logits, float *scores) {
     int n = rule->n_experts;
+    for (int i = 0; i < n && rule->temperature != 0; i++) scores[i] = logits[i] / rule->temperature;
+    if (rule->temperature != 0) logits = scores;
     switch (rule->score) {
     case ROUTER_SOFTMAX: ops_softmax(logits, scores, n); break;
     case ROUTER_SIGMOID: activate(ACT_SIGMOID, logits, scores, n); break;
@@ -94,7 +96,7 @@ static void score_all(const RouterRule *rule, const float *logits, float *scores
         activate(ACT_SOFTPLUS, logits, scores, n);
         for (int i = 0; i < n; i++) scores[i] = sqrtf(scores[i]);
         break;
-    default: memcpy(scores, logits, (size_t)n * sizeof *scores);
+    default: memmove(scores, logits, (size_t)n * sizeof *scores);
     }
 }
 
@@ -134,5 +136,11 @@ void router_choose(const RouterRule *rule, const float *logits, const float *cor
         weights[rank] = scores[best];
         choice[best] = -INFINITY;
     }
+    finish_weights(rule, weights);
+}
+
+void router_weigh(const RouterRule *rule, const float *logits, float *scratch, const int *ids, float *weights) {
+    score_all(rule, logits, scratch);
+    for (int rank = 0; rank < rule->n_chosen; rank++) weights[rank] = scratch[ids[rank]];
     finish_weights(rule, weights);
 }

@@ -21,6 +21,7 @@ typedef struct RouterRule {
     int n_groups, n_kept_groups; /* 0 or 1: no groups. Equal groups of neighbours, of which some are kept */
     bool group_by_best;          /* a group's score is its best expert's; else the sum of its best two */
     bool rejected_zero;          /* experts of groups not kept compete with a score of 0, not -infinity */
+    float temperature;           /* by which logits are divided; 0: 1 */
     bool renormalise;            /* weights are divided by their sum */
     float renormalise_eps;       /* added to that sum */
     float renormalise_min;       /* that sum is at least this */
@@ -34,5 +35,7 @@ size_t router_scratch(const RouterRule *rule);
  * [n_chosen], in rank order. */
 void router_choose(const RouterRule *rule, const float *logits, const float *correction, float *scratch, int *ids,
                    float *weights);
+/* Weights of experts that are given: ids [n_chosen]. */
+void router_weigh(const RouterRule *rule, const float *logits, float *scratch, const int *ids, float *weights);
 
 #endif

@@ -22,6 +22,10 @@ int bind_hidden(const Binder *b) {
     return b->blueprint->hidden;
 }
 
+int bind_vocab(const Binder *b) {
+    return b->blueprint->vocab;
+}
+
 /* Room for one more in a growing array. */
 static bool grow(Binder *b, void **array, int n, int *capacity, size_t size) {
     if (n < *capacity) return true;
@@ -318,8 +322,9 @@ static bool add_vector(Binder *b, const VectorPlan *plan) {
     return true;
 }
 
-/* A float tensor that holds n values in any shape: [heads, dims] or [1, n] for n of them. head: -1 without '#'. */
-static const Tensor *want_values(Binder *b, const char *name, int layer, int head, int64_t n) {
+/* A tensor of one of these types that holds n values in any shape: [heads, dims] or [1, n] for n of them. head: -1
+ * without '#'. */
+static const Tensor *want_values(Binder *b, const char *name, int layer, int head, int64_t n, unsigned allowed) {
     char full[NAME_MAX_BYTES];
     Shape shape = {1, {n}};
     names_expand(b->names, name, layer, head, "", full);
@@ -328,13 +333,35 @@ static const Tensor *want_values(Binder *b, const char *name, int layer, int hea
         shape.n_dims = t->n_dims;
         memcpy(shape.dims, t->shape, (size_t)shape.n_dims * sizeof *shape.dims);
     }
-    return bind_tensor(b, full, &shape, FLOAT_TYPES);
+    return bind_tensor(b, full, &shape, allowed);
 }
 
 bool bind_vector(Binder *b, const char *name, int layer, int64_t n, float plus, const float **out) {
     if (!name) return true;
-    const Tensor *t = want_values(b, name, layer, -1, n);
+    const Tensor *t = want_values(b, name, layer, -1, n, FLOAT_TYPES);
     return t && add_vector(b, &(VectorPlan){.tensor = t, .plus = plus, .n = n, .out = out});
+}
+
+/* Item i of a tensor of integers. */
+static int64_t whole_number(const Tensor *t, int64_t i) {
+    int32_t small;
+    int64_t large;
+    memcpy(&small, t->data + (size_t)i * dtype_bytes(t->dtype), sizeof small);
+    if (t->dtype == DTYPE_I32) return small;
+    memcpy(&large, t->data + (size_t)i * sizeof large, sizeof large);
+    return large;
+}
+
+bool bind_ids(Binder *b, const char *name, int layer, int64_t n, int limit, const int32_t **out) {
+    if (!name) return true;
+    const Tensor *t = want_values(b, name, layer, -1, n, 1u << DTYPE_I32 | 1u << DTYPE_I64);
+    for (int64_t i = 0; t && i < n; i++) {
+        int64_t id = whole_number(t, i);
+        if (id < 0 || id >= limit)
+            return bind_fail(b, "%s: tensor \"%s\" has %lld at item %lld, expected 0 to %d", t->file, t->name,
+                             (long long)id, (long long)i, limit - 1);
+    }
+    return t && add_vector(b, &(VectorPlan){.tensor = t, .n = n, .ids = out});
 }
 
 bool bind_rates(Binder *b, RateForm form, const char *name, int layer, int channels, int dims, const float **out) {
@@ -342,7 +369,7 @@ bool bind_rates(Binder *b, RateForm form, const char *name, int layer, int chann
         return bind_fail(b, "config.json: \"%s\" cannot be rates of %d channels with states of %d", name, channels,
                          dims);
     int64_t n = (int64_t)channels * dims;
-    const Tensor *t = want_values(b, name, layer, -1, n);
+    const Tensor *t = want_values(b, name, layer, -1, n, FLOAT_TYPES);
     VectorPlan plan = {.tensor = t, .n = n, .channels = channels, .each = 1, .kernel = dims, .rates = form, .out = out};
     return t && add_vector(b, &plan);
 }
@@ -354,7 +381,7 @@ bool bind_conv(Binder *b, const ConvSpec *spec, int layer, int channels, int ker
         kernel > 1024 || channels % each)
         return bind_fail(b, "config.json: \"%s\" cannot be a convolution of %d channels over %d positions", spec->name,
                          channels, kernel);
-    const Tensor *t = want_values(b, spec->name, layer, -1, spec->total * kernel);
+    const Tensor *t = want_values(b, spec->name, layer, -1, spec->total * kernel, FLOAT_TYPES);
     VectorPlan plan = {.tensor = t,
                        .from = spec->from * kernel,
                        .n = (int64_t)filters * kernel,
@@ -364,7 +391,7 @@ bool bind_conv(Binder *b, const ConvSpec *spec, int layer, int channels, int ker
                        .out = &out->weights};
     if (!t || !add_vector(b, &plan)) return false;
     if (!spec->bias) return true;
-    t = want_values(b, spec->bias, layer, -1, spec->total);
+    t = want_values(b, spec->bias, layer, -1, spec->total, FLOAT_TYPES);
     return t && add_vector(b, &(VectorPlan){.tensor = t, .from = spec->from, .n = channels, .out = &out->bias});
 }
 
@@ -379,7 +406,7 @@ bool bind_norm(Binder *b, const NormSpec *spec, int layer, int64_t n, Norm *out)
 static bool bind_heads(Binder *b, const char *name, int layer, int heads, int64_t dim, float plus, const float **out) {
     if (!name || !strchr(name, '#')) return bind_vector(b, name, layer, heads * dim, plus, out);
     for (int head = 0; head < heads; head++) {
-        const Tensor *t = want_values(b, name, layer, head, dim);
+        const Tensor *t = want_values(b, name, layer, head, dim, FLOAT_TYPES);
         VectorPlan plan = {.tensor = t, .plus = plus, .n = dim, .at = head * dim, .total = heads * dim, .out = out};
         if (!t || !add_vector(b, &plan)) return false;
     }

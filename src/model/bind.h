@@ -36,6 +36,26 @@ typedef struct MlaWeights {
     IndexWeights index;
 } MlaWeights;
 
+typedef struct PoolWeights {
+    const Linear *kv, *gate;
+    const float *bias;
+    Norm norm;
+} PoolWeights;
+
+typedef struct CompressedWeights {
+    const Linear *q_a, *q, *kv, *o;
+    const Linear **o_a; /* [n_groups] */
+    Norm q_a_norm, q_norm, kv_norm;
+    const float *sinks;
+    PoolWeights pool, index_pool;
+    IndexWeights index;
+} CompressedWeights;
+
+typedef struct HyperWeights {
+    const Linear *fn;
+    const float *base, *scale;
+} HyperWeights;
+
 typedef struct SsmWeights {
     const Linear *z, *x, *b, *c, *dt_down, *dt, *o;
     Conv x_conv, b_conv, c_conv;
@@ -105,6 +125,7 @@ typedef struct MlpWeights {
 typedef struct ExpertsWeights {
     const Linear *router, *shared_gate, *mix;
     const float *correction;
+    const int32_t *by_token;           /* NULL: the router chooses */
     const Linear **gate, **up, **down; /* [experts] */
     const Linear *latent_in, *latent_out;
     Norm latent_norm;
@@ -119,6 +140,7 @@ typedef struct LayerWeights {
     ResidualWeights mixer_residual, ffn_residual;
     AttentionWeights attention;
     MlaWeights mla;
+    CompressedWeights compressed;
     DeltaWeights delta;
     ShortConvWeights short_conv;
     SsmWeights ssm;
@@ -137,6 +159,7 @@ typedef struct LayerWeights {
     const Linear *altup_router, *altup_predict, *altup_correct;
     Norm altup_norm;
     const float *altup_scale;
+    HyperWeights hyper_mixer, hyper_ffn;
     const float *scalar, *skip;
 } LayerWeights;
 
@@ -151,6 +174,7 @@ typedef struct Weights {
     const Linear **altup_embed, **altup_unembed; /* [streams - 1] */
     const Linear **ngram_tables, **ngram_projections;
     Norm per_layer_norm;
+    HyperWeights hyper_end;
     float embedding_scale; /* as it is to be used */
     Linear **linears;      /* all that are owned, in the order of binding */
     float **vectors;
@@ -179,6 +203,8 @@ bool bind_experts(Binder *b, const LinearSpec *forms, int layer, int n, int64_t 
                   const Linear ***out);
 /* Asks for a float tensor of n values, as [n] or any shape with that many values; copied to f32, `plus` added. */
 bool bind_vector(Binder *b, const char *name, int layer, int64_t n, float plus, const float **out);
+/* Asks for a tensor of n whole numbers from 0 to limit - 1. */
+bool bind_ids(Binder *b, const char *name, int layer, int64_t n, int limit, const int32_t **out);
 /* A convolution over time of `channels` channels, in either layout's order; laid out [kernel][channels]. */
 bool bind_conv(Binder *b, const ConvSpec *spec, int layer, int channels, int kernel, Conv *out);
 /* The rates at which a state fades, formed of a tensor [channels, dims] (dims 1: [channels]); laid out
@@ -199,6 +225,7 @@ float *bind_floats(Binder *b, int n);
 /* A spec that cannot be: "model.layers.3...: reason". Returns false. */
 bool bind_fail(Binder *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int bind_hidden(const Binder *b);
+int bind_vocab(const Binder *b);
 
 /* ignored: --ignore-config, of which those of quantization_config are asked for here. */
 bool weights_bind(const Names *names, const Blueprint *blueprint, const Family *family, const IgnoredKeys *ignored,

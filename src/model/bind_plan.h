@@ -32,6 +32,7 @@ typedef struct VectorPlan {
     int channels, kernel; /* of a convolution or of rates, which are turned around; 0: none */
     int each;             /* channels that share a filter */
     RateForm rates;       /* what is made of the values */
+    const int32_t **ids;  /* whole numbers go here; else NULL */
     const float **out;
 } VectorPlan;
 

@@ -177,6 +177,44 @@ typedef struct MlaSpec {
     IndexSpec index; /* q_rank is not 0 then */
 } MlaSpec;
 
+/* How an entry comes of several rows: channel by channel a softmax over their gates weighs their values; then a norm.
+ */
+typedef struct PoolSpec {
+    int every; /* rows that make an entry; 0: none */
+    int dim;
+    bool overlap;        /* half of the channels [2 * dim] are a row's part in the entry after its own */
+    LinearSpec kv, gate; /* [dim or 2 * dim, hidden]; gate without name: every is 1 */
+    const char *bias;    /* tensor [every, dim or 2 * dim] added to the gates; NULL: none */
+    NormSpec norm;
+} PoolSpec;
+
+/* DeepSeek-V4's attention: all heads read one key, which is the value as well, in a window, and beside it entries that
+ * each stand for `pool.every` positions, all those complete or those that an index chooses. The last rope_dim dims of
+ * a head are rotated, and what was read is rotated back. */
+typedef struct CompressedSpec {
+    int n_heads, head_dim, rope_dim, q_rank;
+    int window;
+    int rope;                           /* index into Blueprint.ropes: of the last rope_dim dims */
+    float scale;                        /* of the scores */
+    LinearSpec q_a, q, kv;              /* [q_rank, hidden], [n_heads * head_dim, q_rank], [head_dim, hidden] */
+    NormSpec q_a_norm, q_norm, kv_norm; /* q_norm: of each head */
+    const char *sinks;                  /* tensor [n_heads] */
+    int n_groups, o_rank;               /* heads in so many groups give o_rank values each */
+    LinearSpec o_a[EXPERT_FORMS], o;    /* [o_rank, n_heads * head_dim / n_groups] each, [hidden, n_groups * o_rank] */
+    bool rounds;    /* keys, entries and what the index compares are rounded to small float formats */
+    PoolSpec pool;  /* every 0: no entries of its own */
+    int pool_layer; /* whose entries it reads, of `every` positions: its own or an earlier one's; -1: none */
+    int every;
+    IndexSpec index; /* n_chosen 0: it reads all entries. k: of entries; else index_pool makes the keys */
+    PoolSpec index_pool;
+    /* Blocks of entries that one layer's index leaves to those of later layers, which read entries of as many
+     * positions:
+     */
+    int block, n_candidates; /* entries of a block, and blocks; 0: none */
+    bool keeps_candidates;   /* this layer's index does not choose from them, but which they are */
+    int index_layer;         /* whose index keys it asks: its own or an earlier one's */
+} CompressedSpec;
+
 /* Mamba-2 (arXiv:2405.21060): a matrix state per head that decays by one factor per token and head. Queries and keys (C
  * and B) are shared by the heads of a group. */
 typedef struct SsmSpec {
@@ -322,7 +360,8 @@ typedef struct MlpSpec {
 typedef struct ExpertsSpec {
     RouterRule rule; /* how many experts, how many are chosen, and how */
     LinearSpec router;
-    float router_softcap;   /* logits become cap * tanh(logit / cap); 0: none */
+    float router_softcap; /* logits become cap * tanh(logit / cap); 0: none */
+    const char *by_token; /* tensor [vocab, chosen] of whole numbers: a token's experts, which the router only weighs */
     const char *correction; /* tensor [experts] added to the scores for the choice alone */
     /* Where the weights may be, ended by one without a name: bind_experts says how forms are told apart. */
     LinearSpec gate[EXPERT_FORMS], up[EXPERT_FORMS], down[EXPERT_FORMS];
@@ -390,6 +429,24 @@ typedef struct ResidualSpec {
     LinearSpec proj; /* [1, hidden] */
 } ResidualSpec;
 
+/* Which tensors say how hidden streams are mixed: fn [mixes, n * hidden], base [mixes], scale. */
+typedef struct HyperNames {
+    LinearSpec fn;
+    const char *base, *scale;
+} HyperNames;
+
+/* Manifold-constrained hyper-connections (Xie et al., arXiv:2512.24880): n hidden streams, of which a half of a layer
+ * reads a weighted sum; its result is added to each with a weight, and the streams are mixed by a matrix whose rows and
+ * columns sum to 1. All weights come from the streams. */
+typedef struct HyperSpec {
+    int n;      /* streams; 0: there is one, and none of this */
+    int rounds; /* of making rows and columns sum to 1 */
+    float eps, norm_eps;
+    bool delayed;          /* the weights of a half's sum come from the half before; the first reads stream 0 */
+    HyperNames mixer, ffn; /* [(2 + n) * n] mixes: of the sum, of the result, of the matrix; scale [3] */
+    HyperNames end;        /* [n] mixes of the sum that the head reads, scale [1]; no name: delayed ones */
+} HyperSpec;
+
 typedef struct LayerSpec {
     int names_back;      /* '*' in its names is its number less this: layers that run again, or are counted anew */
     NormSpec enter_norm; /* of the hidden rows before all else: what goes on from there */
@@ -406,6 +463,7 @@ typedef struct LayerSpec {
     const Mechanism *mixer;     /* NULL: none */
     AttentionSpec attention;    /* of mixer_attention */
     MlaSpec mla;                /* of mixer_mla */
+    CompressedSpec compressed;  /* of mixer_compressed */
     DeltaSpec delta;            /* of mixer_delta */
     ShortConvSpec short_conv;   /* of mixer_short_conv */
     SsmSpec ssm;                /* of mixer_mamba2 */
@@ -453,6 +511,7 @@ typedef struct Blueprint {
     PerLayerSpec per_layer;
     NgramSpec ngram;
     AltUpSpec altup;
+    HyperSpec hyper;
     int residual_block;        /* layers of a block, whose first adds to nothing but zeros; 0: residuals are plain */
     ResidualSpec out_residual; /* of what the final norm reads */
     float head_scale;          /* of the final norm's output; 0: 1 */

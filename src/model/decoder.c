@@ -159,9 +159,20 @@ static bool finish_parallel(Step *s, int layer, const float *in, Scratch *t) {
     return true;
 }
 
+/* The same with hyper-connections, which add each half's result and say what the next one reads. */
+static bool finish_hyper(Step *s, int layer, Scratch *t) {
+    const LayerSpec *spec = &s->blueprint->layers[layer];
+    hyper_after(s, layer, t->y);
+    if (!hyper_before(s, layer, HYPER_FFN)) return false;
+    if (!spec->ffn->run(s, layer, ffn_input(s, layer, s->hidden, t->x), t->y)) return false;
+    hyper_after(s, layer, t->y);
+    return true;
+}
+
 /* A layer after its mixer, whose output is in y; `in` is what the mixer read. */
 static bool layer_finish(Step *s, int layer, const float *in, Scratch *t) {
     const LayerSpec *spec = &s->blueprint->layers[layer];
+    if (s->blueprint->hyper.n) return finish_hyper(s, layer, t);
     residual_begin(s, layer);
     if (spec->parallel) return finish_parallel(s, layer, in, t);
     const float *x =
@@ -374,8 +385,13 @@ static bool make_lent(Step *s) {
 static bool make_chosen(Step *s) {
     for (int i = 0; i < s->blueprint->n_layers; i++) {
         const LayerSpec *spec = &s->blueprint->layers[i];
-        if (spec->mixer == &mixer_mla && spec->mla.index.n_chosen > s->n_chosen) s->n_chosen = spec->mla.index.n_chosen;
+        int n = spec->mixer == &mixer_mla          ? spec->mla.index.n_chosen
+                : spec->mixer == &mixer_compressed ? spec->compressed.index.n_chosen
+                                                   : 0;
+        if (n > s->n_chosen) s->n_chosen = n;
+        if (spec->compressed.n_candidates > s->n_candidates) s->n_candidates = spec->compressed.n_candidates;
     }
+    if (s->n_candidates && !(s->candidates = step_keep(s, s->n_candidates))) return false;
     return s->n_chosen == 0 || (s->chosen = step_keep(s, s->n_chosen)) != NULL;
 }
 
@@ -409,6 +425,7 @@ static bool layers_forward(Step *s, const int *from, int n_wanted, Scratch *t) {
         step_norm(s, &b->layers[i].enter_norm, &s->weights->layers[i].enter_norm, s->hidden, s->hidden, s->n,
                   b->hidden);
         if (b->altup.n && !altup_predict(s, i, t->x)) return false;
+        if (b->hyper.n && !hyper_before(s, i, HYPER_MIXER)) return false;
         if (!(i == leave ? storing_layer_forward(s, i, from, n_wanted, t) : layer_forward(s, i, t))) return false;
         if (i == leave && n_wanted == 0) return true;
         if (b->altup.n && !altup_correct(s, i, t->x)) return false;
@@ -431,10 +448,11 @@ bool decoder_run(Step *s, bool headless, const float **out) {
     bool some = n_wanted < all.n;
 
     if (!embed(s) || (b->per_layer.width && !per_layer_prepare(s)) || (b->altup.n && !altup_begin(s)) ||
-        !layers_forward(s, from, n_wanted, &t))
+        (b->hyper.n && !hyper_begin(s)) || !layers_forward(s, from, n_wanted, &t))
         return false;
     *out = NULL;
     if (n_wanted > 0 && b->altup.n && !altup_end(s)) return false;
+    if (n_wanted > 0 && b->hyper.n && !hyper_end(s)) return false;
     if (n_wanted > 0 && !(headless ? vectors_forward : head_forward)(s, t.x, out)) return false;
     if (some && n_wanted > 0) return_faults(s, from, &all);
     return true;

@@ -22,8 +22,8 @@ struct Mechanism {
     bool (*read)(Step *s, int layer, const float *x, float *out);
     /* What a sequence keeps for this layer; `out` is zeroed before. */
     void (*state)(const LayerSpec *spec, KvFormat kv, LayerShape *out);
-    /* A second kind of keys that it keeps, as layer n_layers + its own of the state (step_store_second); NULL: none. */
-    void (*second_state)(const LayerSpec *spec, LayerShape *out);
+    /* Further kinds of keys that it keeps, from 1 to STEP_KINDS - 1 (step_side); NULL: none. */
+    void (*side_state)(const LayerSpec *spec, KvFormat kv, int kind, LayerShape *out);
     /* What kind of layer this is, for reports: "full", "sliding". */
     const char *(*kind)(const LayerSpec *spec);
 
@@ -31,8 +31,8 @@ struct Mechanism {
     void (*describe)(const LayerSpec *spec, Buffer *out);
 };
 
-extern const Mechanism mixer_attention, mixer_mla, mixer_delta, mixer_short_conv, mixer_mamba1, mixer_mamba2,
-    mixer_lightning, mixer_matrix, mixer_conv_gate, mixer_ssm_beside_attention, mixer_rglru, mixer_rwkv7,
+extern const Mechanism mixer_attention, mixer_mla, mixer_compressed, mixer_delta, mixer_short_conv, mixer_mamba1,
+    mixer_mamba2, mixer_lightning, mixer_matrix, mixer_conv_gate, mixer_ssm_beside_attention, mixer_rglru, mixer_rwkv7,
     mixer_channel_mix;
 extern const Mechanism ffn_mlp, ffn_experts, ffn_mlp_beside_experts, ffn_shortcut_begin, ffn_shortcut_end, ffn_matrix;
 

@@ -43,18 +43,20 @@ static bool set_context(Model *m, int wanted, Error *err) {
 }
 
 static bool make_state_shape(Model *m, Error *err) {
-    int n = m->blueprint.n_layers;
-    bool second = false;
-    m->layer_shapes = mem_zeroed(2 * (size_t)n, sizeof *m->layer_shapes);
+    int n = m->blueprint.n_layers, kinds = 1;
+    KvFormat kv = m->numeric.kv;
+    m->layer_shapes = mem_zeroed(STEP_KINDS * (size_t)n, sizeof *m->layer_shapes);
     if (!m->layer_shapes) return error_memory(err, "the layers");
     for (int i = 0; i < n; i++) {
         const LayerSpec *spec = &m->blueprint.layers[i];
-        if (spec->mixer && spec->mixer->state) spec->mixer->state(spec, m->numeric.kv, &m->layer_shapes[i]);
-        if (spec->mixer && spec->mixer->second_state) spec->mixer->second_state(spec, &m->layer_shapes[n + i]);
-        if (i == 0) ngram_state(&m->blueprint.ngram, &m->layer_shapes[n]);
-        second = second || m->layer_shapes[n + i].kv.heads > 0;
+        if (spec->mixer && spec->mixer->state) spec->mixer->state(spec, kv, &m->layer_shapes[i]);
+        for (int k = 1; k < STEP_KINDS && spec->mixer && spec->mixer->side_state; k++)
+            spec->mixer->side_state(spec, kv, k, &m->layer_shapes[k * n + i]);
+        if (i == 0) ngram_state(&m->blueprint.ngram, &m->layer_shapes[STEP_INDEX * n]);
+        for (int k = 1; k < STEP_KINDS; k++)
+            if (m->layer_shapes[k * n + i].kv.heads > 0 && k >= kinds) kinds = k + 1;
     }
-    m->state_shape = (StateShape){second ? 2 * n : n, m->layer_shapes};
+    m->state_shape = (StateShape){kinds * n, m->layer_shapes};
     return true;
 }
 

@@ -37,7 +37,7 @@ typedef struct LookUp {
 /* The tokens that end at the row as one number in base vocab, the last the lowest digit, modulo the table's rows. */
 static int ngram_row(const Step *s, int r, int table) {
     const NgramSpec *g = &s->blueprint->ngram;
-    const KvView *view = state_layer(s->rows[r].state, s->blueprint->n_layers);
+    const KvView *view = step_side(s, STEP_INDEX, 0, r);
     int length = 2 + table / g->tables;
     int64_t rows = ngram_rows(g, table), digit = 1, sum = 0;
     for (int i = 0; i < length; i++) {
@@ -60,7 +60,7 @@ static bool store_tokens(Step *s) {
     float *tokens = step_floats(s, s->n, 1);
     if (!tokens) return false;
     for (int r = 0; r < s->n; r++) tokens[r] = s->rows[r].embedding ? 0 : (float)s->rows[r].token;
-    return step_store_second(s, 0, tokens, 1);
+    return step_store_side(s, STEP_INDEX, 0, tokens, 1, tokens, 0);
 }
 
 bool ngram_add(Step *s) {

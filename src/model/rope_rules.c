@@ -256,7 +256,8 @@ static void pass_over_mrope(const Config *section) {
 bool rope_read(const Config *section, const RopeInput *in, RopeSpec *out) {
     const RopeRule *rule = find_rule(section, in->rule);
     if (!rule) return false;
-    RopeSpec spec = {.rule = rule->name, .theta = config_number_or(section, "rope_theta", in->theta), .factor = 1};
+    double own = config_number_or(section, "rope_theta", in->theta);
+    RopeSpec spec = {.rule = rule->name, .theta = in->fixed_theta ? in->theta : own, .factor = 1};
     if (in->dims < 2 || in->dims % 2)
         return config_fail(section, "%d rotated dims of a head: expected an even number", in->dims);
     if (spec.theta < 1) return config_fail(section, "\"rope_theta\" is %g, expected at least 1", spec.theta);

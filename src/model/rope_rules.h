@@ -24,6 +24,7 @@ typedef struct RopeInput {
     int original;     /* original_max_position_embeddings of the top level; 0: the section's, else max_position */
     double partial;   /* "proportional": partial_rotary_factor, unless the section has its own; 0: 1 */
     bool interleaved;
+    bool fixed_theta; /* `theta` counts also where the section has its own */
     const char *rule; /* where the section names none; NULL: default */
 } RopeInput;
 

@@ -120,7 +120,12 @@ bool step_store(Step *s, int layer, const float *k, int k_width, const float *v,
     return write_rows(&job, s, layer);
 }
 
-bool step_store_second(Step *s, int layer, const float *k, int width) {
-    WriteJob job = {.k = k, .v = k, .store = s->blueprint->n_layers + layer, .k_width = width};
+bool step_store_side(Step *s, int kind, int layer, const float *k, int k_width, const float *v, int v_width) {
+    int store = kind * s->blueprint->n_layers + layer;
+    WriteJob job = {.k = k, .v = v, .store = store, .k_width = k_width, .v_width = v_width};
     return write_rows(&job, s, layer);
+}
+
+const KvView *step_side(const Step *s, int kind, int layer, int r) {
+    return state_layer(s->rows[r].state, kind * s->blueprint->n_layers + layer);
 }

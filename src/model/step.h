@@ -9,13 +9,17 @@ typedef struct RopeAngles {
     float *cos, *sin; /* [rows][dims / 2] */
 } RopeAngles;
 
-enum { STEP_BUFFERS = 64, ALTUP_MAX = 16, BLOCKS_MAX = 48 };
+enum { STEP_BUFFERS = 64, ALTUP_MAX = 16, BLOCKS_MAX = 48, HYPER_MAX = 16 };
 
 /* Where a row stands in its step. */
 typedef struct RowPlace {
     int sequence; /* which of the step's sequences it belongs to, from 0 */
     int end;      /* one past the last position of that sequence in this step */
 } RowPlace;
+
+/* Kinds of keys that a layer may keep: its own, and beside them those of an index, those that stand for many positions,
+ * and rows that such are made of. */
+enum { STEP_OWN, STEP_INDEX, STEP_POOLED, STEP_RAW, STEP_KINDS };
 
 typedef struct StepBuffer {
     float *values;
@@ -42,6 +46,8 @@ typedef struct Step {
     float *streams[ALTUP_MAX]; /* [n][hidden] each, where the blueprint has several */
     float *blocks[BLOCKS_MAX]; /* [n][hidden] each: the hidden rows where blocks of layers began */
     int n_blocks;
+    float *hyper;                  /* [n][streams][hidden], where the blueprint has hyper-connections */
+    float *hyper_mix, *hyper_sum;  /* [n][(2 + streams) * streams], [n][streams]: the mixes, and a delayed sum's */
     StepBuffer kept[STEP_BUFFERS]; /* row by row values that outlive a layer, hidden among them */
     int n_kept;
     KvView *views;          /* [n_sequences] of an encoder's layer: its keys and values, which live no longer than it */
@@ -49,6 +55,8 @@ typedef struct Step {
     float *shortcut; /* [n][hidden]: experts' result for the next layer; NULL where the blueprint has no shortcuts */
     float *chosen;   /* [n][n_chosen] ints: positions that the last indexer chose; NULL where the blueprint has none */
     int n_chosen;
+    float *candidates; /* [n][n_candidates] ints: blocks of positions that an index left to later ones; or NULL */
+    int n_candidates;
     ModelCounts counts;
     ModelTap *tap;
     void *tap_context;
@@ -83,8 +91,10 @@ const KvView *step_view(const Step *s, int row, int layer);
  * a value that is not finite fail. False: out of memory. */
 bool step_store(Step *s, int layer, const float *k, int k_width, const float *v, int v_width);
 
-/* The same for the second kind of keys k [n][width] of this layer. */
-bool step_store_second(Step *s, int layer, const float *k, int width);
+/* The same for another kind of keys of this layer. */
+bool step_store_side(Step *s, int kind, int layer, const float *k, int k_width, const float *v, int v_width);
+/* Where row r's sequence keeps them. */
+const KvView *step_side(const Step *s, int kind, int layer, int r);
 
 /* Shows values [n][cols] to the tap, if there is one. */
 void step_tap(const Step *s, int layer, const char *operation, const float *values, int cols);
@@ -97,7 +107,7 @@ bool per_layer_apply(Step *s, int layer, const float *x, float *out);
 /* Embeddings of n-grams (ngram.c): how many tables there are in all, and the rows of one. */
 int ngram_count(const NgramSpec *spec);
 int64_t ngram_rows(const NgramSpec *spec, int table);
-/* What the states keep for them, as the second kind of keys of layer 0: the tokens. */
+/* What the states keep for them, as the index keys of layer 0: the tokens. */
 void ngram_state(const NgramSpec *spec, LayerShape *out);
 /* Writes the rows' tokens to their states, and makes their embedded rows the mean of theirs and the n-grams'. Rows that
  * were given as embeddings stay as they are, and stand for token 0 in later n-grams. False: out of memory. */
@@ -117,7 +127,13 @@ bool residual_prepare(Step *s);
 const float *residual_read(Step *s, int layer, const ResidualSpec *spec, const ResidualWeights *w, float *to);
 /* After a layer's mixer ran: at the begin of a block, the hidden rows become one and begin anew at zero. */
 void residual_begin(Step *s, int layer);
-
+/* Hyper-connections (hyper.c): streams made from the embedded rows; summed into s->hidden before a half of a layer;
+ * mixed, with the half's result y [n][hidden] added, after it; and summed for the head. False: out of memory. */
+typedef enum HyperHalf { HYPER_MIXER, HYPER_FFN } HyperHalf;
+bool hyper_begin(Step *s);
+bool hyper_before(Step *s, int layer, HyperHalf half);
+void hyper_after(Step *s, int layer, const float *y);
+bool hyper_end(Step *s);
 /* The hidden rows become (themselves + y + the low-rank residual of x) / sqrt(2); x, y [n][hidden]. */
 bool laurel_add(Step *s, int layer, const float *x, const float *y);
 

@@ -192,6 +192,23 @@ static bool plan_residual(Binder *b, const ResidualSpec *r, int layer, ResidualW
            bind_linear(b, &r->proj, layer, 1, b->blueprint->hidden, &w->proj);
 }
 
+static bool plan_hyper(Binder *b, const HyperNames *names, int layer, int mixes, int scales, HyperWeights *w) {
+    const HyperSpec *h = &b->blueprint->hyper;
+    if (h->n == 0 || !names->fn.name) return true;
+    if (h->n > HYPER_MAX || h->rounds < 1 || (int64_t)h->n * b->blueprint->hidden > CONFIG_MAX_SIZE)
+        return bind_fail(b, "config.json: %d hidden streams, mixed in %d rounds, are not possible here (at most %d)",
+                         h->n, h->rounds, HYPER_MAX);
+    return bind_linear(b, &names->fn, layer, mixes, (int64_t)h->n * b->blueprint->hidden, &w->fn) &&
+           bind_vector(b, names->base, layer, mixes, 0, &w->base) &&
+           bind_vector(b, names->scale, layer, scales, 0, &w->scale);
+}
+
+static bool plan_layer_hyper(Binder *b, int i, LayerWeights *w) {
+    const HyperSpec *h = &b->blueprint->hyper;
+    int mixes = h->n > HYPER_MAX ? 1 : (2 + h->n) * h->n;
+    return plan_hyper(b, &h->mixer, i, mixes, 3, &w->hyper_mixer) && plan_hyper(b, &h->ffn, i, mixes, 3, &w->hyper_ffn);
+}
+
 static bool plan_layer(Binder *b, int layer, LayerWeights *w) {
     const LayerSpec *spec = &b->blueprint->layers[layer];
     int hidden = b->blueprint->hidden, i = layer - spec->names_back;
@@ -207,7 +224,7 @@ static bool plan_layer(Binder *b, int layer, LayerWeights *w) {
            (!spec->mixer || spec->mixer->bind(b, spec, i, w)) && (!spec->ffn || spec->ffn->bind(b, spec, i, w)) &&
            plan_residual(b, &spec->mixer_residual, i, &w->mixer_residual) &&
            plan_residual(b, &spec->ffn_residual, i, &w->ffn_residual) && plan_layer_input(b, i, w) &&
-           plan_layer_altup(b, i, &spec->laurel, w);
+           plan_layer_altup(b, i, &spec->laurel, w) && plan_layer_hyper(b, i, w);
 }
 
 static bool plan_all(Binder *b, Weights *w) {
@@ -222,7 +239,7 @@ static bool plan_all(Binder *b, Weights *w) {
         return false;
     for (int i = 0; i < p->n_layers; i++)
         if (!plan_layer(b, i, &w->layers[i])) return false;
-    return bind_head(b, w) && check_leftovers(b, w);
+    return plan_hyper(b, &p->hyper.end, -1, p->hyper.n, 1, &w->hyper_end) && bind_head(b, w) && check_leftovers(b, w);
 }
 
 /* ---- taking memory ---- */
@@ -243,6 +260,18 @@ static float *turn_conv(float *values, int channels, int each, int kernel) {
         for (int k = 0; k < kernel; k++) turned[k * channels + c] = values[c / each * kernel + k];
     mem_free(values);
     return turned;
+}
+
+/* Whole numbers, which bind_ids has checked. */
+static bool load_ids(const VectorPlan *plan, Weights *w, Error *err) {
+    int32_t *ids = mem_array((size_t)plan->n, sizeof *ids);
+    size_t bytes = dtype_bytes(plan->tensor->dtype);
+    if (!ids) return error_memory(err, "a table of experts");
+    for (int64_t i = 0; i < plan->n; i++) /* little-endian, and small */
+        memcpy(&ids[i], plan->tensor->data + (size_t)i * bytes, sizeof *ids);
+    w->copies[w->n_copies++] = ids;
+    *plan->ids = ids;
+    return true;
 }
 
 /* A vector, or what a plan adds to the last one. */
@@ -346,11 +375,12 @@ static bool load_linear(const LinearPlan *plan, Weights *w, Pool *pool, Error *e
 static bool load_all(const Binder *b, Weights *w, Pool *pool, Error *err) {
     w->linears = mem_zeroed((size_t)b->n_linears, sizeof *w->linears);
     w->formats = mem_zeroed((size_t)b->n_linears, sizeof *w->formats);
-    w->copies = mem_zeroed((size_t)b->n_linears, sizeof *w->copies);
+    w->copies = mem_zeroed((size_t)(b->n_linears + b->n_vectors), sizeof *w->copies);
     w->vectors = mem_zeroed((size_t)b->n_vectors, sizeof *w->vectors);
     if (!w->linears || !w->formats || !w->copies || !w->vectors) return error_memory(err, "the list of weights");
     for (int i = 0; i < b->n_vectors; i++)
-        if (!load_vector(&b->vectors[i], w, pool, err)) return false;
+        if (!(b->vectors[i].ids ? load_ids(&b->vectors[i], w, err) : load_vector(&b->vectors[i], w, pool, err)))
+            return false;
     for (int i = 0; i < b->n_linears; i++) {
         const LinearPlan *plan = &b->linears[i];
         if (plan->same_as) {

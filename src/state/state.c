@@ -126,6 +126,16 @@ static bool slots_grow(Layer *l, int wanted) {
     return true;
 }
 
+/* How many entries n positions have. */
+static int entries_of(const LayerShape *l, int n) {
+    return l->every > 1 ? n / l->every : n;
+}
+
+/* The pages that they take. */
+static int pages_of(const LayerShape *l, int n) {
+    return (entries_of(l, n) + KV_PAGE - 1) / KV_PAGE;
+}
+
 static bool layer_reserve(State *s, Layer *l, int end_page) {
     if (!slots_grow(l, end_page)) return false;
     size_t bytes = kv_page_bytes(&l->view.shape);
@@ -151,9 +161,9 @@ static void layer_shrink(State *s, Layer *l, int end_page) {
     }
 }
 
-/* The page that position `length` falls into becomes this state's own. */
-static bool layer_own_last(State *s, Layer *l) {
-    int page = s->length / KV_PAGE;
+/* The page that the next entry falls into becomes this state's own. */
+static bool layer_own_last(State *s, Layer *l, const LayerShape *shape) {
+    int page = entries_of(shape, s->length) / KV_PAGE;
     if (page < l->first || page >= l->end || page_head(l->pages[page])->users == 1) return true;
     size_t bytes = kv_page_bytes(&l->view.shape);
     uint8_t *own = page_new(s, bytes);
@@ -165,18 +175,20 @@ static bool layer_own_last(State *s, Layer *l) {
 }
 
 bool state_reserve(State *s, int end, Error *err) {
-    int end_page = (end + KV_PAGE - 1) / KV_PAGE, old_page = (s->length + KV_PAGE - 1) / KV_PAGE;
+    const LayerShape *shapes = s->shape->layers;
     for (int i = 0; i < s->shape->n_layers; i++) {
-        if (s->shape->layers[i].kv.heads == 0) continue;
-        if (layer_own_last(s, &s->layers[i]) && layer_reserve(s, &s->layers[i], end_page)) continue;
-        for (int j = 0; j <= i; j++) layer_shrink(s, &s->layers[j], old_page);
+        if (shapes[i].kv.heads == 0) continue;
+        if (layer_own_last(s, &s->layers[i], &shapes[i]) && layer_reserve(s, &s->layers[i], pages_of(&shapes[i], end)))
+            continue;
+        for (int j = 0; j <= i; j++) layer_shrink(s, &s->layers[j], pages_of(&shapes[j], s->length));
         return error_memory(err, "keys and values: lower --ctx or the number of sequences");
     }
     return true;
 }
 
-static size_t layer_need(const State *s, const Layer *l, int end_page) {
-    int page = s->length / KV_PAGE, new_pages = end_page > l->end ? end_page - l->end : 0;
+static size_t layer_need(const State *s, const Layer *l, const LayerShape *shape, int end) {
+    int end_page = pages_of(shape, end), page = entries_of(shape, s->length) / KV_PAGE;
+    int new_pages = end_page > l->end ? end_page - l->end : 0;
     if (new_pages > 0 && l->spare) new_pages--;
     if (page >= l->first && page < l->end && page_head(l->pages[page])->users > 1) new_pages++;
     return (size_t)new_pages * kv_page_bytes(&l->view.shape);
@@ -184,8 +196,9 @@ static size_t layer_need(const State *s, const Layer *l, int end_page) {
 
 size_t state_need(const State *s, int end) {
     size_t bytes = 0;
+    const LayerShape *shapes = s->shape->layers;
     for (int i = 0; i < s->shape->n_layers; i++)
-        if (s->shape->layers[i].kv.heads > 0) bytes += layer_need(s, &s->layers[i], (end + KV_PAGE - 1) / KV_PAGE);
+        if (shapes[i].kv.heads > 0) bytes += layer_need(s, &s->layers[i], &shapes[i], end);
     return bytes;
 }
 
@@ -209,7 +222,7 @@ size_t state_bytes_at(const StateShape *shape, int n) {
     for (int i = 0; i < shape->n_layers; i++) {
         const LayerShape *l = &shape->layers[i];
         int seen = l->window ? l->window : l->chunk; /* the most that a row sees */
-        int pages = (n + KV_PAGE - 1) / KV_PAGE, most = (seen + KV_PAGE - 1) / KV_PAGE + 1;
+        int pages = pages_of(l, n), most = (seen + KV_PAGE - 1) / KV_PAGE + 1;
         if (seen && pages > most) pages = most;
         bytes += (size_t)pages * kv_page_bytes(&l->kv) + l->recurrent * sizeof(float);
     }
@@ -225,7 +238,7 @@ static bool holds(const State *s, int n) {
 }
 
 static void shrink(State *s, int n) {
-    for (int i = 0; i < s->shape->n_layers; i++) layer_shrink(s, &s->layers[i], (n + KV_PAGE - 1) / KV_PAGE);
+    for (int i = 0; i < s->shape->n_layers; i++) layer_shrink(s, &s->layers[i], pages_of(&s->shape->layers[i], n));
     s->length = n;
 }
 
@@ -271,7 +284,7 @@ State *state_clone(const State *s, int n, Error *err) {
     state_charge(out, s->account);
     bool ok = true;
     for (int i = 0; i < s->shape->n_layers && ok; i++)
-        ok = layer_share(out, &out->layers[i], &s->layers[i], (n + KV_PAGE - 1) / KV_PAGE);
+        ok = layer_share(out, &out->layers[i], &s->layers[i], pages_of(&s->shape->layers[i], n));
     if (!ok) {
         state_free(out);
         error_memory(err, "a sequence's state");

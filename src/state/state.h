@@ -10,12 +10,13 @@ typedef struct LayerShape {
     KvShape kv;       /* heads 0: the layer keeps no keys and values */
     int window;       /* 0: all positions; W: a row at p sees p-W+1 .. p */
     int chunk;        /* 0: no limit; C: a row at p sees from p - p % C on */
+    int every;        /* an entry for so many positions together, once the last of them is there; 0: one for each */
     bool exact;       /* the format is f32 whatever the settings say, since what is read decides something */
     size_t recurrent; /* floats that the rows advance one after the other; all zero before the first */
 } LayerShape;
 
 typedef struct StateShape {
-    int n_layers;             /* a model's layers, then, where some keep a second kind of keys, those of each layer */
+    int n_layers;             /* a model's layers, then, where some keep more kinds of keys, those kind by kind */
     const LayerShape *layers; /* borrowed; must outlive the states */
 } StateShape;
 

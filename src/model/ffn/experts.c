@@ -29,6 +29,7 @@ bool experts_bind(Binder *b, const LayerSpec *layer_spec, int layer, LayerWeight
         return bind_fail(b, "config.json: %d experts are to be chosen of %d", e->rule.n_chosen, n);
     return bind_linear(b, &e->router, layer, n, hidden, &w->router) &&
            bind_vector(b, e->correction, layer, n, 0, &w->correction) &&
+           bind_ids(b, e->by_token, layer, (int64_t)bind_vocab(b) * e->rule.n_chosen, n, &w->by_token) &&
            bind_vector(b, e->expert_scale, layer, n, 0, &w->expert_scale) &&
            bind_linear(b, &e->latent_in, layer, dim, hidden, &w->latent_in) &&
            bind_linear(b, &e->latent_out, layer, hidden, dim, &w->latent_out) &&
@@ -55,20 +56,36 @@ typedef struct Routes {
 } Routes;
 
 typedef struct RouteJob {
+    const Step *step;
     const RouterRule *rule;
-    const float *logits, *correction;
+    const ExpertsWeights *weights;
+    const float *logits;
     Routes *routes;
-    int n_rows;
     float *scratch; /* [threads][router_scratch] */
 } RouteJob;
+
+/* The experts of a row's token; one that came as an embedding may have no token. */
+static void take_experts(const RouteJob *job, int row, int *ids) {
+    int32_t token = job->step->rows[row].token;
+    size_t k = (size_t)job->rule->n_chosen, at = token < 0 || token >= job->step->blueprint->vocab ? 0 : (size_t)token;
+    for (size_t rank = 0; rank < k; rank++) ids[rank] = job->weights->by_token[at * k + rank];
+}
 
 static void route_task(void *context, int task, int thread) {
     const RouteJob *job = context;
     size_t k = (size_t)job->rule->n_chosen, n = (size_t)job->rule->n_experts;
     float *scratch = job->scratch + (size_t)thread * router_scratch(job->rule);
-    for (int r = task * ROUTE_ROWS; r < (task + 1) * ROUTE_ROWS && r < job->n_rows; r++)
-        router_choose(job->rule, job->logits + (size_t)r * n, job->correction, scratch,
-                      job->routes->ids + (size_t)r * k, job->routes->weights + (size_t)r * k);
+    for (int r = task * ROUTE_ROWS; r < (task + 1) * ROUTE_ROWS && r < job->step->n; r++) {
+        const float *logits = job->logits + (size_t)r * n;
+        int *ids = job->routes->ids + (size_t)r * k;
+        float *weights = job->routes->weights + (size_t)r * k;
+        if (job->weights->by_token) {
+            take_experts(job, r, ids);
+            router_weigh(job->rule, logits, scratch, ids, weights);
+        } else {
+            router_choose(job->rule, logits, job->weights->correction, scratch, ids, weights);
+        }
+    }
 }
 
 /* Pairs by expert, within an expert by row: a counting sort. */
@@ -92,7 +109,7 @@ static void sort_pairs(Routes *t, int n_rows, int n_experts, int k, int *count) 
     }
 }
 
-static bool route(Step *s, const ExpertsSpec *e, const float *logits, const float *correction, Routes *out) {
+static bool route(Step *s, const ExpertsSpec *e, const ExpertsWeights *w, const float *logits, Routes *out) {
     size_t pairs = (size_t)s->n * (size_t)e->rule.n_chosen, n = (size_t)e->rule.n_experts;
     int *count = arena_array(s->arena, n, sizeof *count);
     Routes t = {.ids = arena_array(s->arena, pairs, sizeof *t.ids),
@@ -101,10 +118,8 @@ static bool route(Step *s, const ExpertsSpec *e, const float *logits, const floa
                 .rows = arena_array(s->arena, pairs, sizeof *t.rows),
                 .used = arena_array(s->arena, n, sizeof *t.used),
                 .first = arena_array(s->arena, n + 1, sizeof *t.first)};
-    RouteJob job = {
-        &e->rule,   logits,
-        correction, &t,
-        s->n,       arena_array(s->arena, (size_t)pool_threads(s->pool) * router_scratch(&e->rule), sizeof(float))};
+    size_t scratch = (size_t)pool_threads(s->pool) * router_scratch(&e->rule);
+    RouteJob job = {s, &e->rule, w, logits, &t, arena_array(s->arena, scratch, sizeof(float))};
     if (!count || !t.ids || !t.weights || !t.pair || !t.rows || !t.used || !t.first || !job.scratch) return false;
     pool_run(s->pool, route_task, &job, (s->n + ROUTE_ROWS - 1) / ROUTE_ROWS);
     sort_pairs(&t, s->n, e->rule.n_experts, e->rule.n_chosen, count);
@@ -261,7 +276,7 @@ bool experts_routed(Step *s, int layer, const float *router_x, const float *x, f
     if (!logits || !step_linear(s, &router, 1, router_x, s->blueprint->hidden, layer, "router")) return false;
     if (e->router_softcap != 0) ops_softcap(s->pool, logits, e->router_softcap, logits, s->n, e->rule.n_experts);
     step_tap(s, layer, "router", logits, e->rule.n_experts);
-    if (!route(s, e, logits, w->correction, &t)) return false;
+    if (!route(s, e, w, logits, &t)) return false;
     s->counts.experts += (uint64_t)t.n_own;
     for (int i = 0; i < t.n_pairs && w->expert_scale; i++) t.weights[i] *= w->expert_scale[t.ids[i]];
     if (!(e->latent ? run_latent : run_chosen)(s, layer, &t, x, out)) return false;

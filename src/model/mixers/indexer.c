@@ -35,7 +35,7 @@ bool indexer_store(Step *s, int layer, const float *x) {
     step_norm(s, &i->k_norm, &w->k_norm, k, k, s->n, i->head_dim);
     rotate(s, i, k, 1);
     step_tap(s, layer, "index keys", k, i->head_dim);
-    return step_store_second(s, layer, k, i->head_dim);
+    return step_store_side(s, STEP_INDEX, layer, k, i->head_dim, k, 0);
 }
 
 /* [n_chosen], in a buffer that shrinks with the rows. */
@@ -60,12 +60,12 @@ bool indexer_choose(Step *s, int layer, const float *x, const float *latent) {
     step_tap(s, layer, "index queries", q, width);
     step_tap(s, layer, "index weights", weights, i->n_heads);
     for (int r = 0; r < s->n; r++)
-        rows[r] = (IndexRow){.view = state_layer(s->rows[r].state, s->blueprint->n_layers + layer),
+        rows[r] = (IndexRow){.view = step_side(s, STEP_INDEX, layer, r),
                              .position = s->rows[r].position,
                              .q = q + (size_t)r * (size_t)width,
                              .weights = weights + (size_t)r * (size_t)i->n_heads,
                              .chosen = chosen_of(s, r)};
-    IndexArgs args = {i->n_heads, i->n_chosen, (float)(1 / sqrt((double)i->head_dim))};
+    IndexArgs args = {.n_heads = i->n_heads, .n_chosen = i->n_chosen, .scale = (float)(1 / sqrt((double)i->head_dim))};
     return index_choose(&args, rows, s->n, s->pool, s->arena);
 }
 

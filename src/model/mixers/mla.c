@@ -176,9 +176,11 @@ static void mla_state(const LayerSpec *spec, KvFormat kv, LayerShape *out) {
     *out = (LayerShape){.kv = {kv, 1, key_dim(&spec->mla), spec->mla.kv_rank}};
 }
 
-static void mla_second_state(const LayerSpec *spec, LayerShape *out) {
+static void mla_side_state(const LayerSpec *spec, KvFormat kv, int kind, LayerShape *out) {
     const IndexSpec *i = &spec->mla.index;
-    if (i->n_chosen && !i->shared) *out = (LayerShape){.kv = {KV_F32, 1, i->head_dim, 0}, .exact = true};
+    (void)kv;
+    if (kind == STEP_INDEX && i->n_chosen && !i->shared)
+        *out = (LayerShape){.kv = {KV_F32, 1, i->head_dim, 0}, .exact = true};
 }
 
 static const char *mla_kind(const LayerSpec *spec) {
@@ -203,6 +205,6 @@ const Mechanism mixer_mla = {.name = "latent attention",
                              .store = mla_store,
                              .read = mla_read,
                              .state = mla_state,
-                             .second_state = mla_second_state,
+                             .side_state = mla_side_state,
                              .kind = mla_kind,
                              .describe = mla_describe};

@@ -141,6 +141,39 @@ static void attention_gives_the_same_bytes_however_it_is_cut(void **state) {
     pool_free(pools[1]);
 }
 
+/* What a row reads in two places, added up by what is left of both softmaxes, is what it reads in one. */
+static void parts_add_up_to_the_whole(void **state) {
+    KvShape shape = {KV_F32, 1, 16, 8};
+    Problem p = problem_new(shape, 2, 100, 0, 1);
+    Pool *pool = pool_new(1, NULL);
+    AttendPart parts[2][2];
+    float halves[2][16];
+    Arena arena;
+    Cache c;
+    (void)state;
+    arena_init(&arena);
+    cache_fill(&c, shape, p.k, p.v, p.n);
+    AttendRow whole = {.view = &c.view, .position = 99, .q = p.q, .out = p.out};
+    assert_true(attend(&p.args, &whole, 1, pool, &arena));
+    for (int half = 0; half < 2; half++) {
+        AttendRow row = {.view = &c.view, .q = p.q, .out = halves[half], .parts = parts[half]};
+        row.first = half ? 40 : 0;
+        row.position = half ? 99 : 39;
+        assert_true(attend(&p.args, &row, 1, pool, &arena));
+    }
+    for (int i = 0; i < 16; i++) {
+        const AttendPart *a = &parts[0][i / 8], *b = &parts[1][i / 8];
+        double max = fmax((double)a->max, (double)b->max), x = exp((double)a->max - max), y = exp((double)b->max - max);
+        double total = (double)a->denominator * x + (double)b->denominator * y;
+        double sum = ((double)halves[0][i] * x + (double)halves[1][i] * y) / total;
+        assert_true(fabs(sum - (double)p.out[i]) < 1e-5);
+    }
+    cache_clear(&c, p.n);
+    arena_clear(&arena);
+    pool_free(pool);
+    problem_clear(&p);
+}
+
 /* ---- the definition, written out ---- */
 
 static bool sees(const AttendRow *row, int head, int position) {
@@ -269,6 +302,7 @@ int main(void) {
     tables_print();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attention_is_softmax_of_scores_times_values),
+        cmocka_unit_test(parts_add_up_to_the_whole),
         cmocka_unit_test(attention_is_what_the_definition_says),
         cmocka_unit_test(attention_gives_the_same_bytes_however_it_is_cut),
         cmocka_unit_test(a_non_finite_key_is_refused),

@@ -70,7 +70,7 @@ static void the_best_positions_are_chosen(void **state) {
     Pool *pool = pool_new(2, NULL);
     for (int round = 0; round < 60; round++) {
         int n = 1 + random_below(MAX_POSITIONS), dim = 1 + random_below(40), heads = 1 + random_below(40);
-        IndexArgs args = {heads, 1 + random_below(n + 3), 0.25f};
+        IndexArgs args = {.n_heads = heads, .n_chosen = 1 + random_below(n + 3), .scale = 0.25f};
         float *k = mem_array((size_t)(n * dim), sizeof *k), *q = mem_array((size_t)(n * heads * dim), sizeof *q);
         float *weights = mem_array((size_t)(n * heads), sizeof *weights);
         int *chosen = mem_array((size_t)(n * args.n_chosen), sizeof *chosen);
@@ -86,7 +86,11 @@ static void the_best_positions_are_chosen(void **state) {
             arena_init(&arena);
             cache_fill(&c, dim, k, n);
             for (int r = 0; r < n; r++)
-                rows[r] = (IndexRow){&c.view, r, q + r * heads * dim, weights + r * heads, chosen + r * args.n_chosen};
+                rows[r] = (IndexRow){.view = &c.view,
+                                     .position = r,
+                                     .q = q + r * heads * dim,
+                                     .weights = weights + r * heads,
+                                     .chosen = chosen + r * args.n_chosen};
             assert_true(index_choose(&args, rows, n, pool, &arena));
             for (int r = 0; r < n; r++) assert_choice(&args, &rows[r], k, dim);
             cache_clear(&c, n);
@@ -94,6 +98,33 @@ static void the_best_positions_are_chosen(void **state) {
         }
         mem_free(k), mem_free(q), mem_free(weights), mem_free(chosen), mem_free(rows);
     }
+    pool_free(pool);
+}
+
+/* Blocks of 2 of 7 positions, of which 2 are kept: the last, and that of the best score; then only these compete. */
+static void blocks_of_candidates_compete(void **state) {
+    (void)state;
+    Pool *pool = pool_new(1, NULL);
+    Arena arena;
+    Cache c;
+    float k[7] = {5, 1, 2, 9, 8, 4, 3}, q = 1, weight = 1;
+    int chosen[2] = {-1, -1}, kept[2] = {-1, -1}, given[2] = {0, 3};
+    arena_init(&arena);
+    cache_fill(&c, 1, k, 7);
+    IndexArgs args = {.n_heads = 1, .n_chosen = 2, .scale = 1, .block = 2, .n_candidates = 2};
+    IndexRow row = {.view = &c.view, .position = 6, .q = &q, .weights = &weight, .chosen = chosen, .keep = kept};
+    assert_true(index_choose(&args, &row, 1, pool, &arena));
+    assert_int_equal(chosen[0], 3);
+    assert_int_equal(chosen[1], 4); /* keeping limits others only */
+    assert_int_equal(kept[0], 1);
+    assert_int_equal(kept[1], 3);
+    row.keep = NULL;
+    row.candidates = given;
+    assert_true(index_choose(&args, &row, 1, pool, &arena));
+    assert_int_equal(chosen[0], 0);
+    assert_int_equal(chosen[1], 6);
+    cache_clear(&c, 7);
+    arena_clear(&arena);
     pool_free(pool);
 }
 
@@ -107,8 +138,8 @@ static void a_score_that_is_no_number_is_the_worst(void **state) {
     int chosen[2] = {-1, -1};
     arena_init(&arena);
     cache_fill(&c, 1, k, 4);
-    IndexArgs args = {1, 2, 1};
-    IndexRow row = {&c.view, 3, &q, &weight, chosen};
+    IndexArgs args = {.n_heads = 1, .n_chosen = 2, .scale = 1};
+    IndexRow row = {.view = &c.view, .position = 3, .q = &q, .weights = &weight, .chosen = chosen};
     assert_true(index_choose(&args, &row, 1, pool, &arena));
     assert_int_equal(chosen[0], 0);
     assert_int_equal(chosen[1], 2);
@@ -121,6 +152,7 @@ int main(void) {
     tables_print();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_best_positions_are_chosen),
+        cmocka_unit_test(blocks_of_candidates_compete),
         cmocka_unit_test(a_score_that_is_no_number_is_the_worst),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

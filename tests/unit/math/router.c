@@ -126,6 +126,21 @@ static void a_sum_may_have_a_minimum(void **state) {
     expect(&c, 1, (int[]){0}, (double[]){0.0935762}, 1e-5);
 }
 
+/* Experts that are given are weighed as chosen ones are; a temperature divides the logits first. */
+static void given_experts_are_only_weighed(void **state) {
+    const float logits[3] = {0, 2, -2};
+    const int ids[2] = {2, 0};
+    float scratch[2 * MAX], weights[2];
+    RouterRule rule = {.score = ROUTER_SIGMOID, .n_experts = 3, .n_chosen = 2, .temperature = 2, .renormalise = true};
+    (void)state;
+    router_weigh(&rule, logits, scratch, ids, weights); /* sigmoid(-1) = 0.268941 and sigmoid(0) = 0.5 */
+    Choice c = {{2, 0}, {weights[0], weights[1]}};
+    expect(&c, 2, ids, (double[]){0.349755, 0.650245}, 1e-6);
+    rule.score = ROUTER_SOFTMAX_CHOSEN;
+    c = choose(&rule, logits, NULL); /* of 1 and 0 */
+    expect(&c, 2, (int[]){1, 0}, (double[]){0.731059, 0.268941}, 1e-6);
+}
+
 /* Nothing here may loop or read outside, whatever the logits are. */
 static void any_logits_give_distinct_experts(void **state) {
     const float logits[4] = {NAN, -INFINITY, NAN, INFINITY};
@@ -156,6 +171,7 @@ int main(void) {
         cmocka_unit_test(softplus_scores_have_square_roots),
         cmocka_unit_test(sigmoids_may_follow_the_choice),
         cmocka_unit_test(a_sum_may_have_a_minimum),
+        cmocka_unit_test(given_experts_are_only_weighed),
         cmocka_unit_test(any_logits_give_distinct_experts),
     };
     return cmocka_run_group_tests(tests, setup, NULL);

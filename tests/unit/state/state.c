@@ -282,6 +282,29 @@ static void a_failed_clone_leaves_nothing(void **state) {
     state_free(s);
 }
 
+/* Entries for 5 positions each: 64 of them fill a page, so it takes 325 positions to need another. */
+static void entries_of_many_positions_take_fewer_pages(void **state) {
+    static const LayerShape layers[2] = {{.kv = {KV_I16, 2, 32, 32}}, {.kv = {KV_I16, 2, 32, 32}, .every = 5}};
+    static const StateShape pooled = {2, layers};
+    State *s = state_new(&pooled, NULL);
+    (void)state;
+    grow(s, 4);
+    assert_int_equal(state_bytes(s), 1 * PAGE_BYTES); /* no entry yet */
+    grow(s, 5);
+    assert_int_equal(state_bytes(s), 2 * PAGE_BYTES);
+    grow(s, 324);
+    assert_int_equal(state_bytes(s), (6 + 1) * PAGE_BYTES);
+    grow(s, 325);
+    assert_int_equal(state_bytes(s), (6 + 2) * PAGE_BYTES);
+    assert_int_equal(state_bytes_at(&pooled, 325), (6 + 2) * PAGE_BYTES);
+    assert_true(state_cut(s, 324));
+    assert_int_equal(state_bytes(s), (6 + 1) * PAGE_BYTES);
+    assert_int_equal(state_need(s, 325), 1 * PAGE_BYTES);
+    assert_true(state_cut(s, 4));
+    assert_int_equal(state_bytes(s), 1 * PAGE_BYTES);
+    state_free(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_grows_by_pages_as_used),
@@ -290,6 +313,7 @@ int main(void) {
         cmocka_unit_test(a_cut_returns_whole_pages),
         cmocka_unit_test(a_restart_keeps_the_memory),
         cmocka_unit_test(failed_growth_changes_nothing),
+        cmocka_unit_test(entries_of_many_positions_take_fewer_pages),
         cmocka_unit_test(recurrent_floats_are_saved_and_restored),
         cmocka_unit_test(a_clone_shares_pages_until_it_writes),
         cmocka_unit_test(the_original_leaves_shared_pages_alone),
