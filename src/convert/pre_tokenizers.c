@@ -31,6 +31,32 @@ static const char tekken[] = SPLIT("[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\
                                    "[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]*|\\\\p{N}"
                                    "| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n/]*" SPACES);
 
+#define STEPS(steps) "{\"type\": \"Sequence\", \"pretokenizers\": [" steps "]}"
+#define STEP(pattern) \
+    "{\"type\": \"Split\", \"pattern\": {\"Regex\": \"" pattern "\"}, \"behavior\": \"Isolated\", \"invert\": false}"
+#define EACH_DIGIT "{\"type\": \"Digits\", \"individual_digits\": true}, "
+
+static const char gpt4o[] = STEPS(STEP(
+    "[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]*[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]"
+    "+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]+["
+    "\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\\\\p{N}{1,3}| "
+    "?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n/]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+") ", " BYTE_LEVEL("false"));
+static const char deepseek_v3[] = STEPS(STEP("\\\\p{N}{1,3}") ", " STEP("[一-龥぀-ゟ゠-ヿ]+") ", " STEP(
+    "[!\\\"#$%&'()*+,\\\\-./"
+    ":;<=>?@\\\\[\\\\\\\\\\\\]^_`{|}~][A-Za-z]+|[^\\\\r\\\\n\\\\p{L}\\\\p{P}\\\\p{S}]?[\\\\p{L}\\\\p{M}]+| "
+    "?[\\\\p{P}\\\\p{S}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+") ", " BYTE_LEVEL("false"));
+static const char deepseek_llm[] =
+    STEPS(STEP("[\\r\\n]") ", " STEP("\\\\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-"
+                                     "ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕἠ-ὅὈ-Ὅὐ-ὗὙὛὝὟ-ώᾀ-ᾴᾶ-ᾼιῂ-ῄῆ-ῌῐ-ΐῖ-Ίῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-"
+                                     "ℓℕℙ-ℝℤΩℨK-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯꝱ-ꞇꞋ-ꞎꭰ-ꮿﬀ-ﬆﬓ-ﬗＡ-Ｚａ-ｚ𐐀-"
+                                     "𐑏𐒰-𐓓𐓘-𐓻𐲀-𐲲𐳀-𐳲𑢠-𑣟𞤀-𞥃]+") ", " STEP(
+        "\\\\s?[!-/:-~！-／：-～‘-‟　-。]+") ", " STEP("\\\\s+$") ", " STEP("[一-龥ࠀ-一가-퟿]+") ", " EACH_DIGIT
+              BYTE_LEVEL("false"));
+static const char deepseek_coder[] = STEPS(STEP("[\\r\\n]") ", " STEP("\\\\s?\\\\p{L}+") ", " STEP(
+    "\\\\s?\\\\p{P}+") ", " STEP("[一-龥ࠀ-一가-퟿]+") ", " EACH_DIGIT BYTE_LEVEL("false"));
+static const char falcon[] = STEPS("{\"type\": \"Punctuation\", \"behavior\": \"Contiguous\"}, " BYTE_LEVEL(
+    "true") ", {\"type\": \"Digits\", \"individual_digits\": false}, " STEP("[0-9][0-9][0-9]"));
+
 static const char none[] = "null", nfc[] = "{\"type\": \"NFC\"}";
 
 #define BYTES VOCAB_BYTES, byte_decoder
@@ -51,6 +77,16 @@ static const PreTokenizer table[] = {
     {"starcoder", digits, none, false, false, BYTES},
     {"refact", digits, none, false, false, BYTES},
     {"command-r", digits, nfc, false, false, BYTES},
+    {"gpt-4o", gpt4o, none, false, false, BYTES},
+    {"llama4", gpt4o, none, false, false, BYTES},
+    {"lfm2", llama3, none, true, true, BYTES},
+    {"dbrx", llama3, none, false, false, BYTES},
+    {"deepseek-llm", deepseek_llm, none, false, false, BYTES},
+    {"deepseek-coder", deepseek_coder, none, false, false, BYTES},
+    {"deepseek-v3", deepseek_v3, none, false, false, BYTES},
+    {"falcon", falcon, none, false, false, BYTES},
+    {"mpt", gpt2, nfc, false, false, BYTES},
+    {"olmo", gpt2, nfc, false, false, BYTES},
 };
 
 enum { N_TABLE = sizeof table / sizeof *table };
