@@ -73,6 +73,7 @@ typedef struct Architecture {
     bool permuted;                              /* rows of q and k stand in the order of interleaved rotation */
     bool mixed;                                 /* layers differ: which tensors each needs is left to the loader */
     bool partial;                               /* some of a head may be rotated */
+    bool encoder;                               /* attention looks both ways */
     bool latent;                                /* keys and values come from a latent vector (MLA) */
     bool yarn_exact;                            /* yarn's range is not rounded to whole dims */
     bool own_heads, own_rope;                   /* read and written by the functions below */
@@ -96,5 +97,6 @@ extern const Architecture gguf_phi3;
 extern const Architecture gguf_deepseek_v2, gguf_deepseek_v3;
 extern const Architecture gguf_lfm2, gguf_lfm2_moe;
 extern const Architecture gguf_gpt_oss;
+extern const Architecture gguf_bert;
 
 #endif

@@ -169,6 +169,7 @@ static const char *const common_keys[] = {
     "attention.causal",
     "expert_count",
     "expert_used_count",
+    "pooling_type",       /* gguf_sentence.c */
     "tensor_data_layout", /* where the converter got the rows from; they are the same in the file */
     "rope.dimension_count",
     "rope.freq_base",
@@ -207,8 +208,9 @@ static bool check_keys(const GgufModel *m, Error *err) {
 
 static bool check_meaning(const GgufModel *m, Error *err) {
     bool causal;
-    if (gguf_bool(gguf_model_find(m, "attention.causal"), &causal) && !causal)
-        return error_set(err, "has attention that is not causal, which can not be imported");
+    if (gguf_bool(gguf_model_find(m, "attention.causal"), &causal) && causal == m->arch->encoder)
+        return m->arch->encoder ? error_set(err, "is an encoder with attention to the past alone, which it can not be")
+                                : error_set(err, "has attention that is not causal, which can not be imported");
     return true;
 }
 

@@ -5,6 +5,7 @@
 #include "convert/gguf_tokenizer.h"
 #include "base/json.h"
 #include "base/utf8.h"
+#include "convert/gguf_encoder_vocab.h"
 #include "convert/gguf_spm.h"
 
 #include <inttypes.h>
@@ -36,8 +37,12 @@ static bool named_id(const GgufModel *m, const char *key, uint64_t *id) {
     return gguf_uint(find(m, key), id) && tokens && *id < tokens->count;
 }
 
+/* The ends of text come first. The spelling of the separator is GGUF's own. */
 static const char *const id_keys[] = {
-    "bos_token_id", "eos_token_id", "eot_token_id", "eom_token_id", "unknown_token_id", "padding_token_id", NULL};
+    "bos_token_id",       "eos_token_id",     "eot_token_id",     "eom_token_id",  "cls_token_id",
+    "seperator_token_id", "unknown_token_id", "padding_token_id", "mask_token_id", NULL};
+
+enum { N_ENDS = 6 };
 
 static bool check_ids(const GgufModel *m, Error *err) {
     uint64_t id;
@@ -61,7 +66,8 @@ static bool check_strings(const GgufValue *v, const char *what, Error *err) {
 static bool check_vocabulary(const GgufModel *m, const PreTokenizer *pre, Error *err) {
     const GgufValue *tokens = find(m, "tokens"), *types = find(m, "token_type");
     if (!check_strings(tokens, "tokens", err)) return false;
-    if (pre->kind != VOCAB_SPM && !check_strings(find(m, "merges"), "merges", err)) return false;
+    bool merges = pre->kind == VOCAB_BYTES || pre->kind == VOCAB_SPACED;
+    if (merges && !check_strings(find(m, "merges"), "merges", err)) return false;
     if ((int64_t)tokens->count > m->size[SIZE_VOCAB])
         return error_set(err, "has %" PRIu64 " tokens, but embeddings for %" PRId64, tokens->count,
                          m->size[SIZE_VOCAB]);
@@ -107,12 +113,14 @@ static const PreTokenizer *check_kind(const GgufModel *m, Error *err) {
     if (is_text(model, "gpt2")) return check_bytes_kind(m, err);
     if (is_text(model, "llama")) return pre_tokenizer_spm(is_true(m, "add_space_prefix", true), false);
     if (is_text(model, "gemma4")) return pre_tokenizer_spm(false, true);
+    if (is_text(model, "bert")) return &pre_tokenizer_wordpiece;
+    if (is_text(model, "t5")) return &pre_tokenizer_unigram;
     if (!model || model->kind != GGUF_STRING)
         error_set(err, "has no tokenizer (tokenizer.ggml.model)");
     else
         error_set(err,
                   "its tokenizer is \"%.*s\", which can not be imported yet; known: gpt2 (byte-level BPE), llama "
-                  "(SentencePiece BPE), gemma4",
+                  "(SentencePiece BPE), gemma4, bert (WordPiece), t5 (SentencePiece unigram)",
                   model->count < 40 ? (int)model->count : 40, (const char *)model->data);
     return NULL;
 }
@@ -123,7 +131,7 @@ static const PreTokenizer *check_kind(const GgufModel *m, Error *err) {
 static int added_type(const GgufModel *m, uint64_t id) {
     double type = TOKEN_NORMAL;
     gguf_item_number(find(m, "token_type"), id, &type);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < N_ENDS; i++) {
         uint64_t named;
         if (named_id(m, id_keys[i], &named) && named == id) return TOKEN_CONTROL;
     }
@@ -162,12 +170,18 @@ typedef struct Ends {
     uint64_t bos_id, eos_id;
 } Ends;
 
+/* Encoders' first and last tokens have names of their own in older files. */
+static bool end_id(const GgufModel *m, const char *key, const char *other, uint64_t *id) {
+    return named_id(m, key, id) || named_id(m, other, id);
+}
+
 static Ends read_ends(const GgufModel *m, const PreTokenizer *pre) {
     Ends e = {0};
-    if (!is_true(m, "add_bos_token", pre->adds_bos) || !named_id(m, "bos_token_id", &e.bos_id) ||
+    bool both = pre->kind == VOCAB_WORDPIECE || pre->kind == VOCAB_UNIGRAM;
+    if (!is_true(m, "add_bos_token", pre->adds_bos) || !end_id(m, "bos_token_id", "cls_token_id", &e.bos_id) ||
         !token_text(m, e.bos_id, &e.bos, &e.n_bos))
         e.bos = NULL;
-    if (!is_true(m, "add_eos_token", false) || !named_id(m, "eos_token_id", &e.eos_id) ||
+    if (!is_true(m, "add_eos_token", both) || !end_id(m, "eos_token_id", "seperator_token_id", &e.eos_id) ||
         !token_text(m, e.eos_id, &e.eos, &e.n_eos))
         e.eos = NULL;
     return e;
@@ -269,7 +283,7 @@ static void write_unknown(const GgufModel *m, const PreTokenizer *pre, Buffer *o
 
 static bool write_bpe(const GgufModel *m, const PreTokenizer *pre, Buffer *out, Error *err) {
     bool spaced = pre->kind != VOCAB_BYTES;
-    buffer_text(out, "  \"model\": {\n    \"type\": \"BPE\",\n    \"dropout\": null,\n");
+    buffer_text(out, "{\n    \"type\": \"BPE\",\n    \"dropout\": null,\n");
     write_unknown(m, pre, out);
     buffer_printf(out,
                   ",\n    \"continuing_subword_prefix\": null,\n    \"end_of_word_suffix\": null,\n"
@@ -277,7 +291,25 @@ static bool write_bpe(const GgufModel *m, const PreTokenizer *pre, Buffer *out, 
                   spaced ? "true" : "false", spaced ? "true" : "false", pre->ignore_merges ? "true" : "false");
     write_vocab(m, out);
     if (pre->kind == VOCAB_SPM ? !gguf_spm_merges(m, out, err) : !write_merges(m, out, err)) return false;
-    buffer_text(out, "  }\n}\n");
+    buffer_text(out, "  }");
+    return true;
+}
+
+static bool write_model(const GgufModel *m, const PreTokenizer *pre, Buffer *out, Error *err) {
+    buffer_text(out, "  \"model\": ");
+    if (pre->kind == VOCAB_WORDPIECE) return gguf_wordpiece_model(m, out, err);
+    if (pre->kind == VOCAB_UNIGRAM) return gguf_unigram_model(m, out, err);
+    return write_bpe(m, pre, out, err);
+}
+
+static bool write_normalizer(const GgufModel *m, const PreTokenizer *pre, Buffer *out, Error *err) {
+    buffer_text(out, "  \"normalizer\": ");
+    if (pre->kind == VOCAB_WORDPIECE)
+        gguf_wordpiece_normalizer(m, out);
+    else if (pre->kind == VOCAB_UNIGRAM)
+        return gguf_unigram_normalizer(m, out, err);
+    else
+        buffer_text(out, pre->normalizer);
     return true;
 }
 
@@ -287,10 +319,12 @@ bool gguf_tokenizer_json(const GgufModel *m, Buffer *out, Error *err) {
     Ends ends = read_ends(m, pre);
     buffer_text(out, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n");
     write_added_tokens(m, out);
-    buffer_printf(out, "  \"normalizer\": %s,\n  \"pre_tokenizer\": %s,\n", pre->normalizer, pre->json);
+    if (!write_normalizer(m, pre, out, err)) return false;
+    buffer_printf(out, ",\n  \"pre_tokenizer\": %s,\n", pre->json);
     write_post_processor(out, pre, &ends);
     buffer_printf(out, "  \"decoder\": %s,\n", pre->decoder);
-    if (!write_bpe(m, pre, out, err)) return false;
+    if (!write_model(m, pre, out, err)) return false;
+    buffer_text(out, "\n}\n");
     return !out->failed || error_memory(err, "tokenizer.json");
 }
 
@@ -371,6 +405,9 @@ bool gguf_tokenizer_config(const GgufModel *m, Buffer *out, Error *err) {
     write_token_field(m, "eos_token", "eos_token_id", out);
     write_token_field(m, "unk_token", "unknown_token_id", out);
     write_token_field(m, "pad_token", "padding_token_id", out);
+    write_token_field(m, "cls_token", "cls_token_id", out);
+    write_token_field(m, "sep_token", "seperator_token_id", out);
+    write_token_field(m, "mask_token", "mask_token_id", out);
     buffer_printf(out, "  \"add_bos_token\": %s,\n  \"add_eos_token\": %s,\n", ends.bos ? "true" : "false",
                   ends.eos ? "true" : "false");
     write_templates(m, out);

@@ -6,9 +6,11 @@
 
 /* Where the merges of a vocabulary come from, and with them what its spaces look like. */
 typedef enum VocabKind {
-    VOCAB_BYTES,  /* byte-level BPE: a list of merges */
-    VOCAB_SPM,    /* SentencePiece BPE: scores; spaces are U+2581 */
-    VOCAB_SPACED, /* like SPM, but with a list of merges */
+    VOCAB_BYTES,     /* byte-level BPE: a list of merges */
+    VOCAB_SPM,       /* SentencePiece BPE: scores; spaces are U+2581 */
+    VOCAB_SPACED,    /* like SPM, but with a list of merges */
+    VOCAB_WORDPIECE, /* gguf_encoder_vocab.h, and UNIGRAM */
+    VOCAB_UNIGRAM,
 } VocabKind;
 
 typedef struct PreTokenizer {
@@ -16,12 +18,13 @@ typedef struct PreTokenizer {
     const char *json;       /* "pre_tokenizer" of tokenizer.json */
     const char *normalizer; /* likewise */
     bool ignore_merges;     /* a word that is a token is not merged */
-    bool adds_bos;          /* when the file does not say */
+    bool adds_bos;          /* when the file does not say; encoders add their last token then, too */
     VocabKind kind;
     const char *decoder;
 } PreTokenizer;
 
-/* The row for a SentencePiece vocabulary. */
+/* The rows for vocabularies that are known by their kind; an encoder's normalizer depends on its file. */
+extern const PreTokenizer pre_tokenizer_wordpiece, pre_tokenizer_unigram;
 const PreTokenizer *pre_tokenizer_spm(bool space_prefix, bool has_merges);
 /* The row of a name; NULL for an unknown one. */
 const PreTokenizer *pre_tokenizer_find(const char *name, size_t length);

@@ -2,6 +2,7 @@
  * written), write the small files, stream the weights, rename. */
 #include "convert/import_gguf.h"
 #include "convert/gguf_config.h"
+#include "convert/gguf_sentence.h"
 #include "convert/gguf_tokenizer.h"
 #include "convert/gguf_weights.h"
 #include "convert/output_folder.h"
@@ -40,7 +41,9 @@ static bool write_all(const OutputFolder *o, const GgufModel *m, const ImportOpt
     if (!write_text(o, "tokenizer.json", gguf_tokenizer_json, m, err) ||
         !write_text(o, "tokenizer_config.json", gguf_tokenizer_config, m, err) ||
         !write_text(o, "generation_config.json", gguf_generation_config, m, err) ||
-        !write_text(o, "chat_template.jinja", gguf_chat_template, m, err))
+        !write_text(o, "chat_template.jinja", gguf_chat_template, m, err) ||
+        !write_text(o, "modules.json", gguf_sentence_modules, m, err) ||
+        !write_text(o, "1_Pooling/config.json", gguf_sentence_pooling, m, err))
         return false;
     WeightsPlan *plan = weights_plan(m, options, err);
     bool ok = plan && write_config(o, m, plan, err) && write_weights(o, plan, err);

@@ -1,5 +1,6 @@
-/* Writing a checkpoint so that a reader never meets half of one. Only flat folders of plain files are ever removed, and
- * only ones that were looked through beforehand: `import -o ~ --force` must not cost anybody a home folder. */
+/* Writing a checkpoint so that a reader never meets half of one. Only folders of plain files, and of the flat folders
+ * that sentence-transformers puts in a checkpoint ("1_Pooling"), are ever removed, and only ones that were looked
+ * through beforehand: `import -o ~ --force` must not cost anybody a home folder. */
 #define _GNU_SOURCE
 #include "convert/output_folder.h"
 
@@ -13,8 +14,35 @@
 
 typedef struct FolderKind {
     int n_files;
-    bool has_config, has_other; /* other: anything but plain files and links */
+    bool has_config, has_other; /* other: anything but plain files, links and modules' folders */
 } FolderKind;
+
+/* "1_Pooling": a module of sentence-transformers. */
+static bool is_module(const char *name) {
+    return name[0] >= '0' && name[0] <= '9' && name[1] == '_' && name[2];
+}
+
+static bool is_dots(const char *name) {
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+/* A folder of the folder `at`, holding nothing but plain files; removes those when asked to. */
+static bool is_flat(int at, const char *name, bool and_empty_it) {
+    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    bool flat = dir != NULL;
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        struct stat st;
+        if (is_dots(e->d_name)) continue;
+        flat = flat && fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
+        if (flat && and_empty_it) unlinkat(fd, e->d_name, 0);
+    }
+    if (dir)
+        closedir(dir);
+    else if (fd >= 0)
+        close(fd);
+    return flat;
+}
 
 static bool look_through(const char *path, FolderKind *kind, Error *err) {
     DIR *dir = opendir(path);
@@ -22,10 +50,11 @@ static bool look_through(const char *path, FolderKind *kind, Error *err) {
     *kind = (FolderKind){0};
     for (struct dirent *e; (e = readdir(dir));) {
         struct stat st;
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
+        if (is_dots(e->d_name)) continue;
         if (strcmp(e->d_name, "config.json") == 0) kind->has_config = true;
         bool plain = fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
                      (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode));
+        plain = plain || (is_module(e->d_name) && is_flat(dirfd(dir), e->d_name, false));
         kind->has_other = kind->has_other || !plain;
         kind->n_files++;
     }
@@ -33,12 +62,14 @@ static bool look_through(const char *path, FolderKind *kind, Error *err) {
     return true;
 }
 
-/* Removes the plain files of a folder and then the folder, which fails when anything else is in it. */
+/* Removes the plain files and modules of a folder and then the folder, which fails when anything else is in it. */
 static bool remove_flat(const char *path) {
     DIR *dir = opendir(path);
     if (!dir) return errno == ENOENT;
-    for (struct dirent *e; (e = readdir(dir));)
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0) unlinkat(dirfd(dir), e->d_name, 0);
+    for (struct dirent *e; (e = readdir(dir));) {
+        if (is_dots(e->d_name) || unlinkat(dirfd(dir), e->d_name, 0) == 0) continue;
+        if (is_module(e->d_name) && is_flat(dirfd(dir), e->d_name, true)) unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR);
+    }
     closedir(dir);
     return rmdir(path) == 0;
 }
@@ -113,8 +144,15 @@ bool output_resume(OutputFolder *o, const char *folder, const char *progress, co
 
 bool output_file(const OutputFolder *o, const char *name, const void *bytes, size_t n, Error *err) {
     Buffer path = {0};
+    const char *slash = strrchr(name, '/');
+    if (slash) buffer_printf(&path, "%s/%.*s", o->part.data, (int)(slash - name), name);
+    if (slash && !path.failed) mkdir(path.data, 0777); /* where that fails, so does the file */
+    buffer_reset(&path);
     buffer_printf(&path, "%s/%s", o->part.data, name);
-    if (path.failed) return error_memory(err, "a path");
+    if (path.failed) {
+        buffer_clear(&path);
+        return error_memory(err, "a path");
+    }
     FILE *f = fopen(path.data, "wb");
     bool ok = f && fwrite(bytes, 1, n, f) == n && fflush(f) == 0 && fsync(fileno(f)) == 0;
     int reason = errno;

@@ -18,6 +18,7 @@ bool output_begin(OutputFolder *o, const char *folder, bool force, Error *err);
  * is there is kept when its file `progress` begins with `tag` (a line); *found says so. Refuses a FOLDER that is there.
  */
 bool output_resume(OutputFolder *o, const char *folder, const char *progress, const char *tag, bool *found, Error *err);
+/* `name` may be in a folder of sentence-transformers' modules: "1_Pooling/config.json". */
 bool output_file(const OutputFolder *o, const char *name, const void *bytes, size_t n, Error *err);
 /* Renames; an old FOLDER is removed after the new one stands in its place. */
 bool output_commit(OutputFolder *o, Error *err);

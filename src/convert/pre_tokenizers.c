@@ -45,13 +45,20 @@ static const char deepseek_v3[] = STEPS(STEP("\\\\p{N}{1,3}") ", " STEP("[一-�
     "[!\\\"#$%&'()*+,\\\\-./"
     ":;<=>?@\\\\[\\\\\\\\\\\\]^_`{|}~][A-Za-z]+|[^\\\\r\\\\n\\\\p{L}\\\\p{P}\\\\p{S}]?[\\\\p{L}\\\\p{M}]+| "
     "?[\\\\p{P}\\\\p{S}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+") ", " BYTE_LEVEL("false"));
-static const char deepseek_llm[] =
-    STEPS(STEP("[\\r\\n]") ", " STEP("\\\\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-"
-                                     "ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕἠ-ὅὈ-Ὅὐ-ὗὙὛὝὟ-ώᾀ-ᾴᾶ-ᾼιῂ-ῄῆ-ῌῐ-ΐῖ-Ίῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-"
-                                     "ℓℕℙ-ℝℤΩℨK-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯꝱ-ꞇꞋ-ꞎꭰ-ꮿﬀ-ﬆﬓ-ﬗＡ-Ｚａ-ｚ𐐀-"
-                                     "𐑏𐒰-𐓓𐓘-𐓻𐲀-𐲲𐳀-𐳲𑢠-𑣟𞤀-𞥃]+") ", " STEP(
-        "\\\\s?[!-/:-~！-／：-～‘-‟　-。]+") ", " STEP("\\\\s+$") ", " STEP("[一-龥ࠀ-一가-퟿]+") ", " EACH_DIGIT
-              BYTE_LEVEL("false"));
+static const char deepseek_llm[] = STEPS(STEP("[\\r\\n]") ", " STEP(
+    "\\\\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-"
+    "ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-"
+    "ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕἠ-ὅὈ-Ὅὐ-ὗὙὛὝὟ-ώᾀ-"
+    "ᾴᾶ-ᾼιῂ-ῄῆ-ῌῐ-ΐῖ-Ίῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-"
+    "ℓℕℙ-ℝℤΩℨK-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯꝱ-"
+    "ꞇꞋ-ꞎꭰ-ꮿﬀ-ﬆﬓ-ﬗＡ-Ｚａ-ｚ𐐀-"
+    "𐑏𐒰-𐓓𐓘-𐓻𐲀-𐲲𐳀-𐳲𑢠-"
+    "𑣟𞤀-𞥃]+") ", " STEP("\\\\s?[!-/"
+                                 ":-~！-／：-～‘-‟　-"
+                                 "。]+") ", " STEP("\\"
+                                                   "\\s"
+                                                   "+$") ", " STEP("[一-龥ࠀ-一가-퟿]+") ", " EACH_DIGIT
+                                             BYTE_LEVEL("false"));
 static const char deepseek_coder[] = STEPS(STEP("[\\r\\n]") ", " STEP("\\\\s?\\\\p{L}+") ", " STEP(
     "\\\\s?\\\\p{P}+") ", " STEP("[一-龥ࠀ-一가-퟿]+") ", " EACH_DIGIT BYTE_LEVEL("false"));
 static const char falcon[] = STEPS("{\"type\": \"Punctuation\", \"behavior\": \"Contiguous\"}, " BYTE_LEVEL(
@@ -112,6 +119,25 @@ const PreTokenizer *pre_tokenizer_spm(bool space_prefix, bool has_merges) {
     static const PreTokenizer merged = {"", none, spaces_marked, false, true, VOCAB_SPACED, spaced_decoder};
     return has_merges ? &merged : space_prefix ? &prefixed : &plain;
 }
+
+/* ---- encoders ---- */
+
+#define METASPACE \
+    "{\"type\": \"Metaspace\", \"replacement\": \"" MARK "\", \"prepend_scheme\": \"always\", \"split\": true}"
+
+const PreTokenizer pre_tokenizer_wordpiece = {"",
+                                              "{\"type\": \"BertPreTokenizer\"}",
+                                              NULL,
+                                              false,
+                                              true,
+                                              VOCAB_WORDPIECE,
+                                              "{\"type\": \"WordPiece\", \"prefix\": \"##\", \"cleanup\": true}"};
+
+const PreTokenizer pre_tokenizer_unigram = {
+    "",       "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"WhitespaceSplit\"}, " METASPACE "]}",
+    NULL,     false,
+    true,     VOCAB_UNIGRAM,
+    METASPACE};
 
 /* ---- by name ---- */
 

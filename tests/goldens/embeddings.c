@@ -5,6 +5,7 @@
 #include "eval/trace.h"
 #include "math/kernels.h"
 #include "support/golden.h"
+#include "support/golden_import.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -84,31 +85,49 @@ static void check_vector(const Golden *g, const char *prompt, const float *vecto
         if (!(fabs((double)vector[i] - (double)expected[i]) < 1e-3)) fail_msg("%s: %s value %d", g->folder, prompt, i);
 }
 
+static void check_golden(const char *folder) {
+    Golden g;
+    golden_open(&g, folder, KV_F32, 2);
+    Embedder *e = open_embedder(&g);
+    Rows rows = {.golden = &g};
+    for (int p = 0; p < PROMPTS; p++) {
+        int32_t ids[MAX_IDS];
+        float vector[MAX_HIDDEN];
+        Error err = {""};
+        EmbedInput input = {ids, golden_ids(&g, "prompts", prompts[p], ids, 0, MAX_IDS), 0};
+        TraceOptions o = {.ids = ids, .n_ids = input.n, .vectors = true};
+        rows.name = prompts[p];
+        if (!trace_run(g.model, &o, compare_row, &rows, &err)) fail_msg("%s: %s", g.folder, err.text);
+        run(&g, e, &input, 1, vector);
+        check_vector(&g, prompts[p], vector, embedder_size(e));
+    }
+    printf("%s: %d rows, max_abs %.2e (allowed %.0e)\n", folder, rows.n, rows.max_abs, golden_tolerance(&g));
+    assert_true(rows.n > 0);
+    embedder_free(e);
+    golden_close(&g);
+}
+
 static void every_golden_is_within_its_tolerance(void **state) {
     static char folders[GOLDEN_MAX][256];
     int n = golden_list_embed(folders);
     (void)state;
     assert_true(kernels_select(NULL, NULL));
-    for (int i = 0; i < n; i++) {
-        Golden g;
-        golden_open(&g, folders[i], KV_F32, 2);
-        Embedder *e = open_embedder(&g);
-        Rows rows = {.golden = &g};
-        for (int p = 0; p < PROMPTS; p++) {
-            int32_t ids[MAX_IDS];
-            float vector[MAX_HIDDEN];
-            Error err = {""};
-            EmbedInput input = {ids, golden_ids(&g, "prompts", prompts[p], ids, 0, MAX_IDS), 0};
-            TraceOptions o = {.ids = ids, .n_ids = input.n, .vectors = true};
-            rows.name = prompts[p];
-            if (!trace_run(g.model, &o, compare_row, &rows, &err)) fail_msg("%s: %s", g.folder, err.text);
-            run(&g, e, &input, 1, vector);
-            check_vector(&g, prompts[p], vector, embedder_size(e));
-        }
-        printf("%s: %d rows, max_abs %.2e (allowed %.0e)\n", folders[i], rows.n, rows.max_abs, golden_tolerance(&g));
-        assert_true(rows.n > 0);
-        embedder_free(e);
-        golden_close(&g);
+    for (int i = 0; i < n; i++) check_golden(folders[i]);
+}
+
+/* From llama.cpp's own converter (gguf/make_architectures.py). XLM-RoBERTa is BERT there, with its positions shifted.
+ */
+static void encoders_in_gguf_files_are_the_same(void **state) {
+    static const char *const names[] = {"bert-cls", "xlm_roberta"};
+    (void)state;
+    assert_true(kernels_select(NULL, NULL));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        TestFolder parent;
+        char folder[256];
+        test_folder_make(&parent);
+        golden_import(names[i], &parent, folder);
+        check_golden(folder);
+        test_folder_remove(&parent);
     }
 }
 
@@ -146,6 +165,7 @@ static void a_batch_changes_no_byte(void **state) {
 int main(int argc, char **argv) {
     golden_choose(argc, argv);
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_golden_is_within_its_tolerance),
+                                       cmocka_unit_test(encoders_in_gguf_files_are_the_same),
                                        cmocka_unit_test(a_batch_changes_no_byte)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,8 +3,9 @@
     make_architectures.py LLAMA_CPP [NAME...]
 
 LLAMA_CPP is llama.cpp's source tree (made with that of llama-cpp-python 0.3.36); torch, transformers 5.24.0 and safetensors are
-needed. CONVERTED are the checkpoints of tests/goldens/hf, whose logits are the reference. MADE are checkpoints that only a GGUF
-file's limits ask for, or whose weights are quantised; their logits are computed here, in float32, and lie beside the file.
+needed. CONVERTED are the checkpoints of tests/goldens/hf, whose logits are the reference, ENCODERS those of tests/goldens/embed. MADE
+are checkpoints that only a GGUF file's limits ask for, or whose weights are quantised; their logits are computed here, in float32,
+and lie beside the file.
 Quantised rows are random blocks, which the `gguf` package dequantises for the checkpoint; where a row of a converted tensor equals
 one, its block takes its place, so that whatever the converter does to the order of rows is done to the blocks.
 """
@@ -25,11 +26,12 @@ from gguf.quants import dequantize
 from safetensors.torch import save_file
 
 HERE = pathlib.Path(__file__).resolve().parent
-HF = HERE.parent / "hf"
+HF, EMBED = HERE.parent / "hf", HERE.parent / "embed"
 T = gguf.GGMLQuantizationType
 CONVERTED = ["llama-llama3rope", "llama-yarn", "mixtral", "qwen2", "qwen2_moe", "qwen3", "gemma", "gemma4_text", "gemma4_text-e2b",
              "gemma4_text-moe", "phi3-longrope", "phi3-partial", "deepseek_v2", "deepseek_v3", "granite-bias", "granitemoe", "lfm2",
              "lfm2_moe", "gpt_oss"]
+ENCODERS = ["bert-cls", "xlm_roberta"]
 SMALL = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
          "vocab_size": 96, "max_position_embeddings": 128, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
 GEMMA = {**SMALL, "query_pre_attn_scalar": 16, "sliding_window": 8, "rms_norm_eps": 1e-6}
@@ -107,6 +109,7 @@ def reference(model, vocab):
 
 def dummy_vocabulary(self):
     n = self.hparams["vocab_size"]
+    self.gguf_writer.add_token_type_count(self.hparams.get("type_vocab_size", 1))
     self.gguf_writer.add_tokenizer_model("gpt2")
     self.gguf_writer.add_tokenizer_pre("smollm")
     self.gguf_writer.add_token_list(["a", "b", "ab"] + [f"t{i}" for i in range(3, n)])
@@ -118,8 +121,11 @@ def convert(source, target, kind):
     with tempfile.TemporaryDirectory() as parent:
         folder = pathlib.Path(parent) / target.parent.name  # the model's name in the file
         folder.mkdir()
-        for name in ("config.json", "model.safetensors"):
-            shutil.copy(source / name, folder)
+        for name in ("config.json", "model.safetensors", "modules.json", "1_Pooling"):
+            if (source / name).is_dir():
+                shutil.copytree(source / name, folder / name)
+            elif (source / name).exists():
+                shutil.copy(source / name, folder)
         params = ModelBase.load_hparams(folder, False)
         words = {str(i): i for i in range(params["vocab_size"])}  # Gemma's converter counts them
         (folder / "tokenizer.json").write_text(json.dumps({"model": {"vocab": words}, "added_tokens": []}))
@@ -175,10 +181,11 @@ def make(name):
     put_blocks(target / "model.gguf", rows)
 
 
-for wanted in sys.argv[2:] or CONVERTED + list(MADE):
+for wanted in sys.argv[2:] or CONVERTED + ENCODERS + list(MADE):
     if wanted in MADE:
         make(wanted)
         continue
     (HERE / wanted).mkdir(exist_ok=True)
-    exact = "bfloat16" in json.loads((HF / wanted / "golden.json").read_text())["storage_dtype"]
-    convert(HF / wanted, HERE / wanted / "model.gguf", gguf.LlamaFileType.MOSTLY_BF16 if exact else gguf.LlamaFileType.ALL_F32)
+    source = (EMBED if wanted in ENCODERS else HF) / wanted
+    exact = "bfloat16" in json.loads((source / "golden.json").read_text())["storage_dtype"]
+    convert(source, HERE / wanted / "model.gguf", gguf.LlamaFileType.MOSTLY_BF16 if exact else gguf.LlamaFileType.ALL_F32)

@@ -474,7 +474,14 @@ static void an_old_folder_is_kept_unless_forced(void **state) {
     assert_false(import_gguf(gguf, out, &force, &err));
     assert_true(test_exists(old));
     rmdir(test_path(&folder, "out/sub"));
+    mkdir(test_path(&folder, "out/1_Pooling"), 0777); /* a module of sentence-transformers goes with its checkpoint */
+    test_write_text(&folder, "out/1_Pooling/config.json", "{}");
+    mkdir(test_path(&folder, "out/1_Pooling/more"), 0777);
+    assert_false(import_gguf(gguf, out, &force, &err)); /* but not with other things in it */
+    assert_true(test_exists(test_path(&folder, "out/1_Pooling/config.json")));
+    rmdir(test_path(&folder, "out/1_Pooling/more"));
     assert_true(import_gguf(gguf, out, &force, &err));
+    assert_false(test_exists(test_path(&folder, "out/1_Pooling")));
     assert_false(test_exists(old));
     assert_int_equal(test_entries(&folder), 1);
     assert_true(test_exists(test_path(&folder, "out/chat_template.jinja")));
