@@ -20,9 +20,11 @@ bool chat_init(Chat *c, const Loaded *loaded, const Args *args, Error *err) {
         }
     }
     if (!chat_set_system(&chat, args_text(args, FLAG_SYSTEM), err)) goto fail;
-    if (!message_forms(args, loaded->chat_template, &chat.how, err)) goto fail;
+    if (!dialog_forms(args_text(args, FLAG_TOOL_PARSER), args_text(args, FLAG_REASONING_PARSER), loaded->chat_template,
+                      &chat.how, err))
+        goto fail;
     chat.how.calls = NULL;
-    if (!message_kept_ids(loaded->tokenizer, &chat.how, &chat.kept, err)) goto fail;
+    if (!dialog_kept_ids(loaded->tokenizer, &chat.how, &chat.kept, err)) goto fail;
     chat.flags.request.kept_ids = chat.kept.ids;
     chat.flags.request.n_kept_ids = (int)chat.kept.n;
     *c = chat;
@@ -103,7 +105,7 @@ static JsonDoc *chat_variables(const Chat *c, Error *err) {
     if (messages) {
         TemplateInput in = {
             .messages = json_root(messages), .more = c->more ? json_root(c->more) : NULL, .generation_prompt = true};
-        variables = setup_variables(&in, err);
+        variables = dialog_variables(&in, err);
     }
     json_free(messages);
     buffer_clear(&text);
@@ -161,8 +163,7 @@ static bool chat_answer(Chat *c, ChatSink *sink, void *context, Generation *out,
     ReplyOptions how = c->how;
     Answer a = {.sink = sink, .context = context};
     JsonDoc *variables = chat_variables(c, err);
-    bool ok =
-        variables && setup_chat_ids(c->loaded, json_root(variables), &how, &ids, err) && answer_begin(&a, &how, err);
+    bool ok = variables && dialog_ids(c->loaded, json_root(variables), &how, &ids, err) && answer_begin(&a, &how, err);
     if (ok) {
         Request request = c->flags.request;
         request.prompt = ids.ids;

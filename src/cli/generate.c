@@ -95,12 +95,14 @@ static bool prompt_messages(const Args *args, const Loaded *loaded, Prompt *p, E
     if (!(p->variables = setup_variables_flags(args, err))) return false;
     const JsonValue *variables = json_root(p->variables);
     if (args_has(args, FLAG_PARSE)) {
-        if (!message_forms(args, loaded->chat_template, &p->how, err)) return false;
+        if (!dialog_forms(args_text(args, FLAG_TOOL_PARSER), args_text(args, FLAG_REASONING_PARSER),
+                          loaded->chat_template, &p->how, err))
+            return false;
         p->how.tools = json_get_set(variables, "tools");
         if (!p->how.tools && !args_has(args, FLAG_TOOL_PARSER)) p->how.calls = NULL; /* none offered, none called */
-        if (!message_kept_ids(loaded->tokenizer, &p->how, &p->kept, err)) return false;
+        if (!dialog_kept_ids(loaded->tokenizer, &p->how, &p->kept, err)) return false;
     }
-    return setup_chat_ids(loaded, variables, &p->how, &p->ids, err);
+    return dialog_ids(loaded, variables, &p->how, &p->ids, err);
 }
 
 static bool prompt_read(const Args *args, const Loaded *loaded, Prompt *p, Error *err) {

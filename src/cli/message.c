@@ -4,54 +4,6 @@
 
 #include <string.h>
 
-static void list_names(const char *(*name_at)(int i), Buffer *out) {
-    for (int i = 0; name_at(i); i++) buffer_printf(out, ", %s", name_at(i));
-}
-
-static const char *call_name(int i) {
-    const CallForm *f = call_form_at(i);
-    return f ? f->name : NULL;
-}
-
-static const char *reasoning_name(int i) {
-    const ReasoningForm *f = reasoning_at(i);
-    return f ? f->name : NULL;
-}
-
-static bool unknown_form(const char *flag, const char *name, const char *(*name_at)(int i), Error *err) {
-    Buffer names = {0};
-    list_names(name_at, &names);
-    error_set(err, "%s %s: it must be one of auto, none%s", flag, name, buffer_string(&names));
-    buffer_clear(&names);
-    return false;
-}
-
-bool message_forms(const Args *args, const ChatTemplate *t, ReplyOptions *out, Error *err) {
-    const char *calls = args_text(args, FLAG_TOOL_PARSER), *reasoning = args_text(args, FLAG_REASONING_PARSER);
-    const char *source = template_source(t);
-    ReplyOptions o = {0};
-    if (!calls || strcmp(calls, "auto") == 0)
-        o.calls = call_form_of_template(source);
-    else if (strcmp(calls, "none") != 0 && !(o.calls = call_form_find(calls)))
-        return unknown_form("--tool-parser", calls, call_name, err);
-    if (!reasoning || strcmp(reasoning, "auto") == 0)
-        o.reasoning = reasoning_of_template(source);
-    else if (strcmp(reasoning, "none") != 0 && !(o.reasoning = reasoning_find(reasoning)))
-        return unknown_form("--reasoning-parser", reasoning, reasoning_name, err);
-    *out = o;
-    return true;
-}
-
-bool message_kept_ids(const Tokenizer *t, const ReplyOptions *forms, IdList *out, Error *err) {
-    for (int32_t id = 0; id < tokenizer_size(t); id++) {
-        size_t n;
-        const char *token = tokenizer_is_special(t, id) ? tokenizer_token(t, id, &n) : NULL;
-        if (token && reply_needs(forms->calls, forms->reasoning, token, n) && !id_list_push(out, id))
-            return error_memory(err, "the answer");
-    }
-    return true;
-}
-
 bool message_take(void *context, const ReplyEvent *e, Error *err) {
     Message *m = context;
     switch (e->part) {

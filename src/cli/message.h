@@ -7,13 +7,6 @@
 #include "text/template.h"
 #include "text/tokenizer.h"
 
-/* How answers are to be read: what --tool-parser and --reasoning-parser say, else what the template implies. `tools`
- * and `reasoning_is_open` are left to the caller. */
-bool message_forms(const Args *args, const ChatTemplate *t, ReplyOptions *out, Error *err);
-
-/* The special tokens that the forms need to see. */
-bool message_kept_ids(const Tokenizer *t, const ReplyOptions *forms, IdList *out, Error *err);
-
 /* All zero: nothing yet. */
 typedef struct Message {
     Buffer text, reasoning;

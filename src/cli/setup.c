@@ -109,39 +109,6 @@ void setup_request_clear(RequestFlags *r) {
     *r = (RequestFlags){0};
 }
 
-static void write_member(Buffer *out, const char *key, const JsonValue *v) {
-    buffer_printf(out, "%s\"%s\": ", out->length > 1 ? ", " : "", key);
-    if (v)
-        json_write(out, v, NULL);
-    else
-        buffer_text(out, "null");
-}
-
-/* The object is written and read again: a tree of values from several documents has no one owner otherwise. */
-JsonDoc *setup_variables(const TemplateInput *in, Error *err) {
-    Buffer text = {0};
-    JsonDoc *doc = NULL;
-    buffer_text(&text, "{");
-    write_member(&text, "messages", in->messages);
-    write_member(&text, "tools", in->tools);
-    write_member(&text, "documents", NULL);
-    buffer_printf(&text, ", \"add_generation_prompt\": %s", in->generation_prompt ? "true" : "false");
-    for (uint32_t i = 0; in->more && i < in->more->length; i++) {
-        const JsonMember *m = &in->more->members[i];
-        buffer_text(&text, ", ");
-        json_write_string(&text, m->key, m->key_length, false);
-        buffer_text(&text, ": ");
-        json_write(&text, &m->value, NULL);
-    }
-    buffer_text(&text, "}");
-    if (text.failed)
-        error_memory(err, "the messages");
-    else
-        doc = json_parse(text.data, text.length, 0, err);
-    buffer_clear(&text);
-    return doc;
-}
-
 static bool read_kwargs(const char *text, JsonDoc **out, Error *err) {
     JsonDoc *doc;
     if (!text) return true;
@@ -163,22 +130,12 @@ JsonDoc *setup_variables_flags(const Args *args, Error *err) {
                             .tools = tools ? json_root(tools) : NULL,
                             .more = more ? json_root(more) : NULL,
                             .generation_prompt = !args_has(args, FLAG_NO_GENERATION_PROMPT)};
-        variables = setup_variables(&in, err);
+        variables = dialog_variables(&in, err);
     }
     json_free(messages);
     json_free(tools);
     json_free(more);
     return variables;
-}
-
-bool setup_chat_ids(const Loaded *loaded, const JsonValue *variables, ReplyOptions *reply, IdList *out, Error *err) {
-    Buffer text = {0};
-    bool ok = template_render_chat(loaded->chat_template, variables, &text, err);
-    if (ok && text.failed) ok = error_memory(err, "the prompt");
-    ok = ok && tokenizer_encode(loaded->tokenizer, buffer_string(&text), text.length, 0, out, err);
-    if (reply) reply->reasoning_is_open = reasoning_is_open(reply->reasoning, buffer_string(&text), text.length);
-    buffer_clear(&text);
-    return ok;
 }
 
 void report_verbose(const Loaded *loaded, const Args *args, uint64_t logits_hash, int steps, double seconds) {

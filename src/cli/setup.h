@@ -3,6 +3,7 @@
 #define LOCKSTEP_CLI_SETUP_H
 
 #include "cli/flags.h"
+#include "engine/dialog.h"
 #include "engine/generate.h"
 #include "engine/load.h"
 #include "text/reply.h"
@@ -20,20 +21,8 @@ typedef struct RequestFlags {
 bool setup_request(const Args *args, const Loaded *loaded, const Sampling *base, RequestFlags *out, Error *err);
 void setup_request_clear(RequestFlags *r);
 
-/* Variables of a chat template as transformers' apply_chat_template passes them: messages, tools and documents (null
- * where there are none), add_generation_prompt, and the members of `more` (an object or NULL) over them. The document
- * is the caller's. */
-typedef struct TemplateInput {
-    const JsonValue *messages, *tools, *more; /* NULL: none */
-    bool generation_prompt;
-} TemplateInput;
-JsonDoc *setup_variables(const TemplateInput *in, Error *err);
-/* The same from the flags --messages, --tools, --kwargs and --no-generation-prompt. */
+/* The variables of a chat template from the flags --messages, --tools, --kwargs and --no-generation-prompt. */
 JsonDoc *setup_variables_flags(const Args *args, Error *err);
-/* Renders, and tokenizes without added special tokens. Of `reply` (NULL: of no interest) sets whether the prompt opened
- * a block of its reasoning. */
-bool setup_chat_ids(const Loaded *loaded, const JsonValue *variables, ReplyOptions *reply, IdList *out, Error *err);
-
 /* What --verbose ends with: checkpoint, settings, hash of the last logits, GB/s of weights read by the steps (one token
  * each in an answer). */
 void report_verbose(const Loaded *loaded, const Args *args, uint64_t logits_hash, int steps, double seconds);

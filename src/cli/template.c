@@ -25,7 +25,7 @@ static bool render_line(const ChatTemplate *t, const char *text, size_t n, Buffe
     if (!line) return false;
     const JsonValue *v = json_root(line);
     TemplateInput in = {.more = v};
-    JsonDoc *variables = v->type == JSON_OBJECT ? setup_variables(&in, err) : NULL;
+    JsonDoc *variables = v->type == JSON_OBJECT ? dialog_variables(&in, err) : NULL;
     if (v->type != JSON_OBJECT) error_set(err, "the line is not a JSON object");
     bool ok = variables && template_render(t, json_root(variables), out, err);
     json_free(variables);
@@ -83,7 +83,8 @@ static bool reply_line(void *context, const char *text, size_t n, Error *err) {
 static bool template_replies(const Args *args, const ChatTemplate *t, Error *err) {
     ReplyOptions forms;
     JsonDoc *tools = NULL;
-    if (!message_forms(args, t, &forms, err) || !input_array("--tools", args_text(args, FLAG_TOOLS), &tools, err))
+    if (!dialog_forms(args_text(args, FLAG_TOOL_PARSER), args_text(args, FLAG_REASONING_PARSER), t, &forms, err) ||
+        !input_array("--tools", args_text(args, FLAG_TOOLS), &tools, err))
         return false;
     Replies r = {&forms, tools ? json_root(tools) : NULL};
     bool ok = input_lines(args_text(args, FLAG_REPLIES), reply_line, &r, err);
