@@ -26,7 +26,7 @@ ALL_CFLAGS = -std=c11 $(CFLAGS) $(WARN) -ffp-contract=off -fno-math-errno -fvisi
 COVERAGE = $(if $(FUZZ),$(if $(filter $(BUILD)/math/%,$@),,-fsanitize=fuzzer-no-link))
 TEST_CFLAGS = $(ALL_CFLAGS) -Itests
 ALL_LDFLAGS = -pthread $(LDFLAGS) $(ARCH_LDFLAGS) $(SANFLAGS)
-LIBS = -lpcre2-8 -ledit -lm
+LIBS = -lpcre2-8 -ledit -levent -lm
 
 # The headers and libraries of a foreign architecture are unpacked beside its objects, so nothing is installed for it.
 ifneq ($(ARCH),)

@@ -47,7 +47,7 @@ static bool push_end(const Stream *st, size_t stage, const char *text, size_t n)
 
 /* ---- text ---- */
 
-static void append_replaced(Buffer *out, const char *text, size_t n, const char *from, const char *to) {
+void decode_append_replaced(Buffer *out, const char *text, size_t n, const char *from, const char *to) {
     size_t length = strlen(from), kept = 0;
     for (size_t i = 0; length && i + length <= n;) {
         if (memcmp(text + i, from, length) != 0) {
@@ -63,7 +63,7 @@ static void append_replaced(Buffer *out, const char *text, size_t n, const char 
 
 static void replace_all(Buffer *b, const char *from, const char *to) {
     Buffer out = {0};
-    append_replaced(&out, buffer_string(b), b->length, from, to);
+    decode_append_replaced(&out, buffer_string(b), b->length, from, to);
     out.failed |= b->failed;
     buffer_clear(b);
     *b = out;
@@ -105,7 +105,7 @@ static bool token_metaspace(const Stream *st, size_t stage, const char *text, si
     const DecoderStep *step = &st->s->decoder->steps[stage];
     bool drop = step->drop_first && st->s->stages[stage].tokens == 0;
     buffer_reset(&st->s->work);
-    append_replaced(&st->s->work, text, n, step->prefix, drop ? "" : " ");
+    decode_append_replaced(&st->s->work, text, n, step->prefix, drop ? "" : " ");
     return push_work(st, stage + 1);
 }
 
@@ -116,7 +116,7 @@ static bool token_ctc(const Stream *st, size_t stage, const char *text, size_t n
     if (repeated) return true;
     Buffer *work = &st->s->work;
     buffer_reset(work);
-    append_replaced(work, text, n, step->prefix, "");
+    decode_append_replaced(work, text, n, step->prefix, "");
     if (step->cleanup) {
         clean_up(work);
         replace_all(work, step->delimiter, " ");
@@ -131,7 +131,7 @@ static bool token_ctc(const Stream *st, size_t stage, const char *text, size_t n
 static bool flush_bpe(const Stream *st, size_t stage, const char *instead) {
     DecodeStage *state = &st->s->stages[stage];
     buffer_reset(&st->s->work);
-    append_replaced(&st->s->work, buffer_string(&state->held), state->held.length, st->s->decoder->steps[stage].prefix,
+    decode_append_replaced(&st->s->work, buffer_string(&state->held), state->held.length, st->s->decoder->steps[stage].prefix,
                     instead);
     buffer_reset(&state->held);
     return push_work(st, stage + 1);

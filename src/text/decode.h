@@ -62,4 +62,7 @@ bool decode_token(DecodeState *s, const char *token, size_t n, Buffer *out, Erro
 bool decode_finish(DecodeState *s, Buffer *out, Error *err);
 void decode_clear(DecodeState *s);
 
+/* Appends text with every occurrence of `from` replaced. */
+void decode_append_replaced(Buffer *out, const char *text, size_t n, const char *from, const char *to);
+
 #endif

@@ -40,6 +40,9 @@ bool tokenizer_is_special(const Tokenizer *t, int32_t id);
  * has none. */
 const char *tokenizer_token(const Tokenizer *t, int32_t id, size_t *n);
 
+/* Appends the bytes that the token stands for in the middle of a text: part of a character, too. */
+void tokenizer_bytes(const Tokenizer *t, int32_t id, Buffer *out);
+
 /* Whole decoding, appended to out: equals Python's decode(ids, skip_special_tokens=skip), with the cleanup of spaces if
  * tokenizer_config.json asks for it (and the model is not BPE). Always valid UTF-8. An id
  * outside the vocabulary is an error that names it. */

@@ -1,0 +1,91 @@
+/* Errors: one structure here, one shape for each protocol. Overload is 503 with Retry-After, and 529 where Anthropic's
+ * clients expect that. */
+#include "serve/api.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+bool api_refuse(ApiError *e, int status, const char *param, const char *format, ...) {
+    va_list args;
+    char text[900];
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    *e = (ApiError){.status = status};
+    snprintf(e->param, sizeof e->param, "%s", param ? param : "");
+    return error_set(&e->message, "%s", text);
+}
+
+bool api_refuse_error(ApiError *e, int status, const char *param, const Error *why) {
+    return api_refuse(e, status, param, "%s", why->text);
+}
+
+void api_write_text(Buffer *out, const char *key, const char *text, size_t n) {
+    buffer_printf(out, "\"%s\": ", key);
+    json_write_string(out, text, n, false);
+}
+
+static const char *openai_type(int status) {
+    switch (status) {
+    case 401: return "authentication_error";
+    case 404: return "not_found_error";
+    case 503: return "overloaded_error";
+    default: return status >= 500 ? "server_error" : "invalid_request_error";
+    }
+}
+
+static const char *anthropic_type(int status) {
+    switch (status) {
+    case 401: return "authentication_error";
+    case 403: return "permission_error";
+    case 404: return "not_found_error";
+    case 413: return "request_too_large";
+    case 429: return "rate_limit_error";
+    case 503: return "overloaded_error";
+    default: return status >= 500 ? "api_error" : "invalid_request_error";
+    }
+}
+
+static void write_openai(Buffer *out, const ApiError *e) {
+    buffer_text(out, "{\"error\": {");
+    api_write_text(out, "message", e->message.text, strlen(e->message.text));
+    buffer_printf(out, ", \"type\": \"%s\", \"param\": ", openai_type(e->status));
+    if (e->param[0])
+        json_write_string(out, e->param, strlen(e->param), false);
+    else
+        buffer_text(out, "null");
+    buffer_printf(out, ", \"code\": %s%s%s}}", e->code ? "\"" : "", e->code ? e->code : "null", e->code ? "\"" : "");
+}
+
+static void write_anthropic(Buffer *out, const char *request_id, const ApiError *e) {
+    buffer_printf(out, "{\"type\": \"error\", \"error\": {\"type\": \"%s\", ", anthropic_type(e->status));
+    Buffer message = {0};
+    buffer_printf(&message, "%s%s%s", e->param, e->param[0] ? ": " : "", e->message.text);
+    api_write_text(out, "message", buffer_string(&message), message.length);
+    buffer_clear(&message);
+    buffer_printf(out, "}, \"request_id\": \"%s\"}", request_id);
+}
+
+static void write_ollama(Buffer *out, const ApiError *e) {
+    buffer_text(out, "{");
+    api_write_text(out, "error", e->message.text, strlen(e->message.text));
+    buffer_text(out, "}");
+}
+
+void api_write_error(Buffer *out, Api api, const char *request_id, const ApiError *e) {
+    if (api == API_MESSAGES)
+        write_anthropic(out, request_id, e);
+    else if (api == API_OLLAMA)
+        write_ollama(out, e);
+    else
+        write_openai(out, e);
+}
+
+void api_fail(Exchange *x, Api api, const ApiError *e) {
+    Buffer out = {0};
+    api_write_error(&out, api, exchange_id(x), e);
+    if (e->status == 503) exchange_add_header(x, "Retry-After", "1");
+    exchange_reply_json(x, e->status == 503 && api == API_MESSAGES ? 529 : e->status, &out);
+    buffer_clear(&out);
+}

@@ -1,0 +1,38 @@
+/* What the protocols share: who they are, and how a request is refused. */
+#ifndef LOCKSTEP_SERVE_API_H
+#define LOCKSTEP_SERVE_API_H
+
+#include "serve/http.h"
+
+/* The shapes that requests come in; bits, so that a field says which have it. */
+typedef enum Api {
+    API_CHAT = 1,        /* OpenAI /v1/chat/completions */
+    API_COMPLETIONS = 2, /* OpenAI /v1/completions */
+    API_RESPONSES = 4,   /* OpenAI /v1/responses */
+    API_MESSAGES = 8,    /* Anthropic /v1/messages */
+    API_OLLAMA = 16,     /* Ollama's options */
+    API_EMBEDDINGS = 32, /* OpenAI /v1/embeddings */
+} Api;
+
+/* Why a request is refused. */
+typedef struct ApiError {
+    int status;       /* 400, 401, 404, 503, ... */
+    const char *code; /* "context_length_exceeded", ... or NULL; static */
+    char param[128];  /* the field at fault, or empty */
+    Error message;
+} ApiError;
+
+/* Both return false, so that a caller can write `return api_refuse(...)`. */
+bool api_refuse(ApiError *e, int status, const char *param, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+bool api_refuse_error(ApiError *e, int status, const char *param, const Error *why);
+
+/* Answers with the error in the shape of that protocol; the exchange is gone. */
+void api_fail(Exchange *x, Api api, const ApiError *e);
+/* Appends the error's object as that protocol has it, for the middle of a stream. */
+void api_write_error(Buffer *out, Api api, const char *request_id, const ApiError *e);
+
+/* Appends "key": text, quoted. */
+void api_write_text(Buffer *out, const char *key, const char *text, size_t n);
+
+#endif

@@ -1,0 +1,161 @@
+/* The engine's thread rings when there are events; the loop then takes them all. A client that does not take what was sent
+ * has its events left where they are, which in time stops its sequence and nobody else's. */
+#include "serve/ask.h"
+#include "base/memory.h"
+
+#include <string.h>
+
+enum { MOST_UNSENT = 1 << 20, LOOK_AGAIN_MILLISECONDS = 20, SILENCE_SECONDS = 10 };
+
+typedef struct Choice {
+    Reply *reply; /* NULL: the text as it is */
+    bool ended;
+} Choice;
+
+struct Ask {
+    Server *server;
+    Exchange *exchange;
+    Job *job;
+    const AskWriter *writer;
+    void *context;
+    Bell bell;
+    struct event *again, *silence;
+    Choice *choices;
+    int n_choices, n_ended;
+    int choice; /* whose text is being taken apart */
+};
+
+static void ask_free(Ask *a) {
+    if (a->job) job_release(a->job);
+    server_forget(a->server, &a->bell);
+    if (a->again) event_free(a->again);
+    if (a->silence) event_free(a->silence);
+    for (int i = 0; i < a->n_choices && a->choices; i++) reply_free(a->choices[i].reply);
+    mem_free(a->choices);
+    mem_free(a);
+}
+
+static bool take_part(void *context, const ReplyEvent *event, Error *err) {
+    Ask *a = context;
+    (void)err;
+    if (a->writer->part) a->writer->part(a->context, a->choice, event);
+    return true;
+}
+
+static bool take_text(Ask *a, const JobEvent *e, Error *err) {
+    Choice *c = &a->choices[e->choice];
+    a->choice = e->choice;
+    if (c->reply) return e->n_text == 0 || reply_push(c->reply, e->text, e->n_text, err);
+    ReplyEvent part = {.part = REPLY_TEXT, .text = e->text, .length = e->n_text};
+    return e->n_text == 0 || take_part(a, &part, err);
+}
+
+static bool take_event(Ask *a, const JobEvent *e, Error *err) {
+    Choice *c = &a->choices[e->choice];
+    if (e->finish == FINISH_FAILED || e->finish == FINISH_CANCELLED)
+        return error_set(err, "%s", e->error ? e->error : "the server is stopping");
+    if (e->id >= 0 && a->writer->token) a->writer->token(a->context, e);
+    if (!e->text) return error_memory(err, "the answer");
+    if (!take_text(a, e, err)) return false;
+    if (e->finish == FINISH_NONE) return true;
+    if (c->reply && !reply_finish(c->reply, err)) return false;
+    a->n_ended++;
+    if (a->writer->end) a->writer->end(a->context, e->choice, e->finish, c->reply ? reply_calls(c->reply) : 0);
+    return true;
+}
+
+static void note_sound(Ask *a) {
+    struct timeval silence = {SILENCE_SECONDS, 0};
+    if (a->writer->idle) event_add(a->silence, &silence);
+}
+
+/* Nobody may touch the ask after a writer's done or fail but to free it. */
+static void ask_look(void *context) {
+    Ask *a = context;
+    Error err = {""};
+    bool ok = true;
+    if (exchange_unsent(a->exchange) > MOST_UNSENT) {
+        struct timeval soon = {0, LOOK_AGAIN_MILLISECONDS * 1000};
+        event_add(a->again, &soon);
+        return;
+    }
+    JobEvent *events;
+    size_t n = job_take(a->job, &events);
+    if (n > 0) note_sound(a);
+    for (size_t i = 0; i < n && ok; i++) ok = take_event(a, &events[i], &err);
+    job_events_clear(events, n);
+    if (ok && a->n_ended < a->n_choices) return;
+    exchange_on_leave(a->exchange, NULL, NULL);
+    if (ok)
+        a->writer->done(a->context);
+    else
+        a->writer->fail(a->context, err.text);
+    ask_free(a);
+}
+
+static void on_again(evutil_socket_t fd, short what, void *argument) {
+    (void)fd, (void)what;
+    ask_look(argument);
+}
+
+static void on_silence(evutil_socket_t fd, short what, void *argument) {
+    (void)fd, (void)what;
+    Ask *a = argument;
+    a->writer->idle(a->context);
+    note_sound(a);
+}
+
+static void on_left(void *context) {
+    Ask *a = context;
+    a->writer->left(a->context);
+    ask_free(a);
+}
+
+static bool make_choices(Ask *a, const AskOptions *o, Error *err) {
+    a->choices = mem_zeroed((size_t)o->n_choices, sizeof *a->choices);
+    if (!a->choices) return error_memory(err, "the answer");
+    a->n_choices = o->n_choices;
+    for (int i = 0; o->how && i < o->n_choices; i++)
+        if (!(a->choices[i].reply = reply_new(o->how, take_part, a, err))) return false;
+    a->again = event_new(server_base(o->server), -1, 0, on_again, a);
+    a->silence = event_new(server_base(o->server), -1, 0, on_silence, a);
+    return (a->again && a->silence) || error_memory(err, "the answer");
+}
+
+static bool submit(Ask *a, const AskOptions *o, ApiError *err) {
+    Error why = {""};
+    switch (engine_submit(server_engine(o->server), o->model->lane, a->job, &why)) {
+    case ENGINE_TAKEN: return true;
+    case ENGINE_FULL: return api_refuse_error(err, 503, NULL, &why);
+    default: break;
+    }
+    api_refuse_error(err, 400, NULL, &why);
+    if (o->request->n_prompt > model_context(o->model->loaded.model)) err->code = "context_length_exceeded";
+    return false;
+}
+
+bool ask_start(const AskOptions *o, Ask **out, ApiError *err) {
+    Error why = {""};
+    Ask *a = mem_zeroed(1, sizeof *a);
+    if (!a) return api_refuse(err, 500, NULL, "out of memory");
+    *a = (Ask){.server = o->server, .exchange = o->exchange, .writer = o->writer, .context = o->context};
+    a->bell = (Bell){.server = o->server, .answer = ask_look, .context = a};
+    bool ok = make_choices(a, o, &why) && (a->job = job_new(o->request, o->n_choices, server_ring, &a->bell, &why));
+    if (!ok) api_refuse_error(err, 500, NULL, &why);
+    if (!ok || !submit(a, o, err)) {
+        ask_free(a);
+        return false;
+    }
+    exchange_on_leave(a->exchange, on_left, a);
+    note_sound(a);
+    *out = a;
+    return true;
+}
+
+JobUsage ask_usage(const Ask *a) {
+    return job_usage(a->job);
+}
+
+const TokenScore *ask_prompt_scores(const Ask *a, size_t *n) {
+    return job_prompt_scores(a->job, n);
+}

@@ -1,0 +1,116 @@
+/* Nothing is repaired silently here: a template that fails, a choice of tools that can not be kept, a prompt that is too long
+ * are all refused with the reason. */
+#include "serve/converse.h"
+#include "base/memory.h"
+#include "serve/messages.h"
+
+#include <string.h>
+
+int64_t converse_limit(FieldInt a, FieldInt b) {
+    if (a.set && b.set) return a.value < b.value ? a.value : b.value;
+    return a.set ? a.value : b.set ? b.value : -1;
+}
+
+static void write_pair(Buffer *out, const char *key, const char *value) {
+    buffer_printf(out, "%s\"%s\": %s", out->length > 1 ? ", " : "", key, value);
+}
+
+/* The template's variables beyond messages and tools, in one object: those of the protocol, then those the client names. */
+static bool make_more(Converse *c, bool prefill, ApiError *err) {
+    const JsonValue *kwargs = c->fields.chat_template_kwargs;
+    Buffer out = {0};
+    Error why = {""};
+    buffer_byte(&out, '{');
+    if (prefill) write_pair(&out, "continue_final_message", "true");
+    if (c->fixed_thinking) write_pair(&out, "enable_thinking", c->thinks ? "true" : "false");
+    if (c->fields.reasoning_effort) {
+        buffer_text(&out, out.length > 1 ? ", " : "");
+        api_write_text(&out, "reasoning_effort", c->fields.reasoning_effort, strlen(c->fields.reasoning_effort));
+    }
+    if (c->fields.documents) {
+        buffer_text(&out, out.length > 1 ? ", \"documents\": " : "\"documents\": ");
+        json_write(&out, c->fields.documents, NULL);
+    }
+    for (uint32_t i = 0; kwargs && i < kwargs->length; i++) {
+        buffer_text(&out, out.length > 1 ? ", " : "");
+        json_write_string(&out, kwargs->members[i].key, kwargs->members[i].key_length, false);
+        buffer_text(&out, ": ");
+        json_write(&out, &kwargs->members[i].value, NULL);
+    }
+    buffer_byte(&out, '}');
+    if (!out.failed) c->more = json_parse(out.data, out.length, 0, &why);
+    buffer_clear(&out);
+    return c->more || api_refuse(err, 500, NULL, "%s", why.text[0] ? why.text : "out of memory");
+}
+
+static bool make_prompt(Converse *c, ApiError *err) {
+    const Loaded *loaded = &c->model->loaded;
+    Error why = {""};
+    size_t n;
+    if (!loaded->chat_template || !loaded->tokenizer)
+        return api_refuse(err, 400, "model", "the model '%s' has no chat template: use /v1/completions", c->model->name);
+    if (!(c->for_template = messages_for_template(c->messages, loaded->chat_template, err))) return false;
+    const JsonValue *messages = json_root(c->for_template);
+    bool asked = c->fields.add_generation_prompt.set && c->fields.add_generation_prompt.value;
+    bool prefill = c->fields.continue_final_message.set ? c->fields.continue_final_message.value
+                                                        : !asked && messages_prefill(messages, &n) != NULL;
+    if (!make_more(c, prefill, err)) return false;
+    bool opens = c->fields.add_generation_prompt.set ? asked : !prefill;
+    TemplateInput in = {.messages = messages, .tools = c->tools, .more = json_root(c->more), .generation_prompt = opens};
+    c->how = c->model->forms;
+    c->how.tools = c->tools;
+    if (!c->tools) c->how.calls = NULL;
+    c->variables = dialog_variables(&in, &why);
+    if (!c->variables) return api_refuse_error(err, 500, NULL, &why);
+    if (!dialog_ids(loaded, json_root(c->variables), &c->how, &c->ids, &why))
+        return api_refuse_error(err, 400, "messages", &why);
+    return true;
+}
+
+static void make_request(Converse *c) {
+    const Defaults *d = &c->model->loaded.defaults;
+    Request *r = &c->request;
+    r->prompt = c->ids.ids;
+    r->n_prompt = (int)c->ids.n;
+    r->max_tokens = (int)c->max_tokens;
+    r->sampling.suppressed = d->suppressed.ids;
+    r->sampling.n_suppressed = (int)d->suppressed.n;
+    r->kept_ids = c->model->kept.ids;
+    r->n_kept_ids = (int)c->model->kept.n;
+    if (c->fields.ignore_eos.value) return;
+    r->end_ids = d->end_ids.ids;
+    r->n_end_ids = (int)d->end_ids.n;
+}
+
+bool converse_prepare(Converse *c, ApiError *err) {
+    const Loaded *loaded = &c->model->loaded;
+    Request *r = &c->request;
+    bool ok = fields_sampling(&c->fields, &loaded->defaults.sampling, model_vocab_size(loaded->model), &r->sampling,
+                              &c->bias, err) &&
+              fields_stops(c->fields.stop, "stop", 16, &c->stops, &r->n_stops, err) && make_prompt(c, err);
+    r->stops = c->stops;
+    if (ok) make_request(c);
+    return ok;
+}
+
+bool converse_start(Converse *c, Server *s, Exchange *x, const AskWriter *writer, void *context, Ask **out, ApiError *err) {
+    AskOptions o = {.server = s,
+                    .model = c->model,
+                    .exchange = x,
+                    .request = &c->request,
+                    .n_choices = c->n_choices,
+                    .how = &c->how,
+                    .writer = writer,
+                    .context = context};
+    return ask_start(&o, out, err);
+}
+
+void converse_clear(Converse *c) {
+    json_free(c->for_template);
+    json_free(c->more);
+    json_free(c->variables);
+    id_list_clear(&c->ids);
+    mem_free(c->bias);
+    mem_free(c->stops);
+    *c = (Converse){0};
+}

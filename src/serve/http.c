@@ -1,0 +1,347 @@
+/* evhttp does the protocol; this file keeps its two traps away from everyone else.
+ *
+ * A client that leaves while its request is worked on is only noticed when the connection is read from, but evhttp, which
+ * has stopped reading by then, ends the process when its own read callback runs in that state. So reading goes on with a
+ * low watermark that is never reached: the end of the stream is seen, and data of a pipelined request waits.
+ *
+ * A request whose connection is gone belongs to us: answering it frees it. A request whose connection is freed by evhttp
+ * (at the end) does not. */
+#define _POSIX_C_SOURCE 200809L
+#include "serve/http.h"
+#include "base/log.h"
+#include "base/memory.h"
+
+#include <arpa/inet.h>
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/http.h>
+#include <event2/http_struct.h>
+#include <event2/keyvalq_struct.h>
+#include <event2/listener.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+enum { MAX_HEADERS = 64 << 10, PIPELINED = 64 << 10 };
+
+struct Http {
+    struct evhttp *server;
+    struct evhttp_bound_socket *socket;
+    HttpOptions options;
+    int port, open;
+    uint64_t n_exchanges;
+};
+
+struct Exchange {
+    Http *http;
+    struct evhttp_request *request;
+    struct evhttp_connection *connection;
+    JsonDoc *body;
+    char *tail;
+    char id[32];
+    bool streaming, replied, gone;
+    void (*left)(void *context);
+    void *context;
+};
+
+/* ---- the exchange's life ---- */
+
+static void exchange_free(Exchange *x) {
+    x->http->open--;
+    json_free(x->body);
+    mem_free(x->tail);
+    mem_free(x);
+}
+
+/* Evhttp goes on with the connection as it knows it. */
+static void give_back(Exchange *x) {
+    if (!x->connection) return;
+    struct bufferevent *stream = evhttp_connection_get_bufferevent(x->connection);
+    struct timeval idle = {x->http->options.idle_seconds, 0};
+    evhttp_connection_set_closecb(x->connection, NULL, NULL);
+    bufferevent_disable(stream, EV_READ);
+    bufferevent_setwatermark(stream, EV_READ, 0, 0);
+    bufferevent_set_timeouts(stream, &idle, &idle);
+}
+
+static void on_close(struct evhttp_connection *connection, void *argument) {
+    (void)connection;
+    Exchange *x = argument;
+    bool ours = evhttp_request_get_connection(x->request) == NULL;
+    x->connection = NULL;
+    x->gone = true;
+    if (x->left) x->left(x->context);
+    if (ours && x->streaming)
+        evhttp_send_reply_end(x->request);
+    else if (ours)
+        evhttp_send_reply(x->request, HTTP_INTERNAL, NULL, NULL);
+    exchange_free(x);
+}
+
+static void watch(Exchange *x) {
+    struct bufferevent *stream = evhttp_connection_get_bufferevent(x->connection);
+    struct timeval taking = {x->http->options.idle_seconds, 0};
+    evhttp_connection_set_closecb(x->connection, on_close, x);
+    bufferevent_set_timeouts(stream, NULL, &taking); /* an answer may take its time, its reader may not */
+    bufferevent_setwatermark(stream, EV_READ, SIZE_MAX, PIPELINED);
+    bufferevent_enable(stream, EV_READ);
+}
+
+static Exchange *exchange_new(Http *h, struct evhttp_request *request) {
+    Exchange *x = mem_zeroed(1, sizeof *x);
+    if (!x) return NULL;
+    x->http = h;
+    x->request = request;
+    x->connection = evhttp_request_get_connection(request);
+    snprintf(x->id, sizeof x->id, "req_%016" PRIx64, ++h->n_exchanges);
+    h->open++;
+    watch(x);
+    return x;
+}
+
+/* ---- what a handler reads ---- */
+
+const char *exchange_path(const Exchange *x) {
+    const char *path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(x->request));
+    return path && *path ? path : "/";
+}
+
+const char *exchange_method(const Exchange *x) {
+    switch (evhttp_request_get_command(x->request)) {
+    case EVHTTP_REQ_GET: return "GET";
+    case EVHTTP_REQ_POST: return "POST";
+    case EVHTTP_REQ_DELETE: return "DELETE";
+    case EVHTTP_REQ_HEAD: return "HEAD";
+    case EVHTTP_REQ_OPTIONS: return "OPTIONS";
+    default: return "?";
+    }
+}
+
+const char *exchange_header(const Exchange *x, const char *name) {
+    return evhttp_find_header(evhttp_request_get_input_headers(x->request), name);
+}
+
+const char *exchange_tail(const Exchange *x) {
+    return x->tail ? x->tail : "";
+}
+
+const char *exchange_id(const Exchange *x) {
+    return x->id;
+}
+
+const JsonValue *exchange_body(Exchange *x, Error *err) {
+    struct evbuffer *input = evhttp_request_get_input_buffer(x->request);
+    size_t n = evbuffer_get_length(input);
+    const char *text = n ? (const char *)evbuffer_pullup(input, -1) : "";
+    if (!text) {
+        error_memory(err, "the body");
+        return NULL;
+    }
+    if (!x->body && !(x->body = json_parse(text, n, 0, err))) {
+        error_prefix(err, "the body is not JSON");
+        return NULL;
+    }
+    if (json_root(x->body)->type == JSON_OBJECT) return json_root(x->body);
+    error_set(err, "the body must be a JSON object");
+    return NULL;
+}
+
+void exchange_on_leave(Exchange *x, void (*left)(void *context), void *context) {
+    x->left = left;
+    x->context = context;
+}
+
+/* ---- answers ---- */
+
+void exchange_add_header(Exchange *x, const char *name, const char *value) {
+    evhttp_add_header(evhttp_request_get_output_headers(x->request), name, value);
+}
+
+void exchange_reply(Exchange *x, int status, const char *type, const char *body, size_t n) {
+    struct evbuffer *out = evbuffer_new();
+    if (out) evbuffer_add(out, body, n);
+    if (type) exchange_add_header(x, "Content-Type", type);
+    exchange_add_header(x, "x-request-id", x->id);
+    log_verbose("%s %s %s: %d", x->id, exchange_method(x), exchange_path(x), status);
+    give_back(x);
+    evhttp_send_reply(x->request, status, NULL, out);
+    if (out) evbuffer_free(out);
+    exchange_free(x);
+}
+
+void exchange_reply_json(Exchange *x, int status, const Buffer *body) {
+    static const char memory[] = "{\"error\": {\"message\": \"out of memory\", \"type\": \"server_error\", \"param\": null, "
+                                 "\"code\": null}}";
+    if (body->failed)
+        exchange_reply(x, HTTP_INTERNAL, "application/json", memory, sizeof memory - 1);
+    else
+        exchange_reply(x, status, "application/json", buffer_string(body), body->length);
+}
+
+void exchange_stream_begin(Exchange *x, const char *type) {
+    exchange_add_header(x, "Content-Type", type);
+    exchange_add_header(x, "Cache-Control", "no-cache");
+    exchange_add_header(x, "x-request-id", x->id);
+    log_verbose("%s %s %s: stream", x->id, exchange_method(x), exchange_path(x));
+    x->streaming = true;
+    evhttp_send_reply_start(x->request, HTTP_OK, NULL);
+}
+
+void exchange_send(Exchange *x, const char *data, size_t n) {
+    struct evbuffer *out = evbuffer_new();
+    if (!out) return;
+    evbuffer_add(out, data, n);
+    evhttp_send_reply_chunk(x->request, out);
+    evbuffer_free(out);
+}
+
+void exchange_stream_end(Exchange *x) {
+    give_back(x);
+    evhttp_send_reply_end(x->request);
+    exchange_free(x);
+}
+
+bool exchange_is_streaming(const Exchange *x) {
+    return x->streaming;
+}
+
+size_t exchange_unsent(const Exchange *x) {
+    return evbuffer_get_length(bufferevent_get_output(evhttp_connection_get_bufferevent(x->connection)));
+}
+
+/* ---- routes ---- */
+
+static void reply_error(Exchange *x, int status, const char *message) {
+    Buffer out = {0};
+    buffer_text(&out, "{\"error\": {\"message\": ");
+    json_write_string(&out, message, strlen(message), false);
+    buffer_text(&out, ", \"type\": \"invalid_request_error\", \"param\": null, \"code\": null}}");
+    exchange_reply_json(x, status, &out);
+    buffer_clear(&out);
+}
+
+static bool route_matches(Exchange *x, const HttpRoute *r) {
+    const char *path = exchange_path(x);
+    size_t n = strlen(r->path);
+    if (n == 0 || r->path[n - 1] != '*') return strcmp(path, r->path) == 0;
+    if (strncmp(path, r->path, n - 1) != 0 || path[n - 1] == '\0') return false;
+    mem_free(x->tail);
+    char *decoded = evhttp_uridecode(path + n - 1, 0, NULL);
+    x->tail = decoded ? mem_string(decoded, strlen(decoded)) : NULL;
+    free(decoded);
+    return x->tail != NULL;
+}
+
+static bool is_method(const Exchange *x, const HttpRoute *r) {
+    const char *method = exchange_method(x);
+    return strcmp(method, r->method) == 0 || (strcmp(method, "HEAD") == 0 && strcmp(r->method, "GET") == 0);
+}
+
+static bool origin_allowed(const char *origins, const char *origin) {
+    size_t n = strlen(origin);
+    if (strcmp(origins, "*") == 0) return true;
+    for (const char *at = origins; *at;) {
+        size_t length = strcspn(at, ",");
+        if (length == n && strncmp(at, origin, n) == 0) return true;
+        at += length + (at[length] == ',');
+    }
+    return false;
+}
+
+/* Cross-origin headers; true when that was all the client asked for. */
+static bool answer_cors(Exchange *x) {
+    const char *origins = x->http->options.origins, *origin = exchange_header(x, "Origin");
+    if (origins && origin && origin_allowed(origins, origin)) {
+        exchange_add_header(x, "Access-Control-Allow-Origin", origin);
+        exchange_add_header(x, "Vary", "Origin");
+        exchange_add_header(x, "Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
+        const char *headers = exchange_header(x, "Access-Control-Request-Headers");
+        exchange_add_header(x, "Access-Control-Allow-Headers", headers ? headers : "Authorization, Content-Type, x-api-key");
+        exchange_add_header(x, "Access-Control-Max-Age", "86400");
+    }
+    if (strcmp(exchange_method(x), "OPTIONS") != 0) return false;
+    exchange_reply(x, HTTP_NOCONTENT, NULL, "", 0);
+    return true;
+}
+
+static void dispatch(Exchange *x) {
+    const HttpOptions *o = &x->http->options;
+    bool known = false;
+    if (answer_cors(x)) return;
+    if (o->admit && !o->admit(x, o->context)) return;
+    for (const HttpRoute *r = o->routes; r->path; r++) {
+        if (!route_matches(x, r)) continue;
+        known = true;
+        if (!is_method(x, r)) continue;
+        r->handle(x, o->context);
+        return;
+    }
+    if (known)
+        reply_error(x, HTTP_BADMETHOD, "this path does not take that method");
+    else
+        reply_error(x, HTTP_NOTFOUND, "there is nothing at this path");
+}
+
+static void on_request(struct evhttp_request *request, void *argument) {
+    Exchange *x = exchange_new(argument, request);
+    if (x)
+        dispatch(x);
+    else
+        evhttp_send_reply(request, HTTP_SERVUNAVAIL, NULL, NULL);
+}
+
+/* ---- the server ---- */
+
+static int bound_port(struct evhttp_bound_socket *socket) {
+    struct sockaddr_storage address;
+    socklen_t n = sizeof address;
+    if (getsockname(evhttp_bound_socket_get_fd(socket), (struct sockaddr *)&address, &n) != 0) return 0;
+    if (address.ss_family == AF_INET6) return ntohs(((struct sockaddr_in6 *)&address)->sin6_port);
+    return ntohs(((struct sockaddr_in *)&address)->sin_port);
+}
+
+Http *http_new(struct event_base *base, const HttpOptions *options, Error *err) {
+    Http *h = mem_zeroed(1, sizeof *h);
+    if (!h || !(h->server = evhttp_new(base))) {
+        mem_free(h);
+        error_memory(err, "the server");
+        return NULL;
+    }
+    h->options = *options;
+    evhttp_set_allowed_methods(h->server, EVHTTP_REQ_GET | EVHTTP_REQ_POST | EVHTTP_REQ_DELETE | EVHTTP_REQ_HEAD |
+                                              EVHTTP_REQ_OPTIONS);
+    evhttp_set_max_body_size(h->server, (ev_ssize_t)options->max_body);
+    evhttp_set_max_headers_size(h->server, MAX_HEADERS);
+    evhttp_set_timeout(h->server, options->idle_seconds);
+    evhttp_set_gencb(h->server, on_request, h);
+    h->socket = evhttp_bind_socket_with_handle(h->server, options->host, (ev_uint16_t)options->port);
+    if (!h->socket) {
+        error_set(err, "cannot listen on %s port %d: is another program there? (--port)", options->host, options->port);
+        http_free(h);
+        return NULL;
+    }
+    h->port = bound_port(h->socket);
+    return h;
+}
+
+void http_free(Http *h) {
+    if (!h) return;
+    evhttp_free(h->server);
+    mem_free(h);
+}
+
+int http_port(const Http *h) {
+    return h->port;
+}
+
+int http_open_exchanges(const Http *h) {
+    return h->open;
+}
+
+void http_stop_listening(Http *h) {
+    if (h->socket) evhttp_del_accept_socket(h->server, h->socket);
+    h->socket = NULL;
+}

@@ -1,0 +1,10 @@
+/* Which handler answers at which path. */
+#include "serve/routes.h"
+
+const HttpRoute routes[] = {
+    {"GET", "/health", health},
+    {"GET", "/v1/models", list_models},
+    {"GET", "/v1/models/*", get_model},
+    {"POST", "/v1/chat/completions", openai_chat},
+    {NULL, NULL, NULL},
+};

@@ -1,0 +1,14 @@
+/* The table of paths. */
+#ifndef LOCKSTEP_SERVE_ROUTES_H
+#define LOCKSTEP_SERVE_ROUTES_H
+
+#include "serve/server.h"
+
+extern const HttpRoute routes[];
+
+/* One handler each; their context is the Server. */
+HttpHandler openai_chat;
+HttpHandler health;
+HttpHandler list_models, get_model;
+
+#endif

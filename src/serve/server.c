@@ -1,0 +1,214 @@
+/* One loop, one engine thread. The engine's thread only ever rings bells: it puts one on a list and writes to an event
+ * file descriptor; everything else about connections happens on the loop. */
+#define _GNU_SOURCE
+#include "serve/server.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "serve/access.h"
+#include "serve/routes.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { MAX_BODY = 32 << 20, IDLE_SECONDS = 300, DRAIN_MILLISECONDS = 20 };
+
+struct Server {
+    ServeOptions options;
+    struct event_base *base;
+    Http *http;
+    Engine *engine;
+    Models *models;
+    Access *access;
+    int wake; /* eventfd */
+    struct event *woken, *stop[2], *reload, *drained;
+    pthread_mutex_t lock; /* over the list of bells */
+    Bell *bells, **last_bell;
+    bool stopping;
+};
+
+Engine *server_engine(Server *s) {
+    return s->engine;
+}
+
+Models *server_models(Server *s) {
+    return s->models;
+}
+
+struct event_base *server_base(Server *s) {
+    return s->base;
+}
+
+const ServeOptions *server_options(const Server *s) {
+    return &s->options;
+}
+
+bool server_model(Server *s, const char *name, ServedModel **out, ApiError *err) {
+    if ((*out = models_find(s->models, name))) return true;
+    api_refuse(err, 404, "model", "there is no model '%s' here: GET /v1/models lists those there are", name);
+    err->code = "model_not_found";
+    return false;
+}
+
+/* ---- bells ---- */
+
+void server_ring(void *context) {
+    Bell *bell = context;
+    Server *s = bell->server;
+    uint64_t one = 1;
+    pthread_mutex_lock(&s->lock);
+    bool first = !bell->rung;
+    if (first) {
+        bell->rung = true;
+        bell->next = NULL;
+        *s->last_bell = bell;
+        s->last_bell = &bell->next;
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (first && write(s->wake, &one, sizeof one) < 0) return; /* the counter is full: the loop wakes in any case */
+}
+
+void server_forget(Server *s, Bell *bell) {
+    pthread_mutex_lock(&s->lock);
+    for (Bell **at = &s->bells; bell->rung && *at; at = &(*at)->next) {
+        if (*at != bell) continue;
+        *at = bell->next;
+        if (s->last_bell == &bell->next) s->last_bell = at;
+        bell->rung = false;
+        break;
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+static Bell *next_bell(Server *s) {
+    pthread_mutex_lock(&s->lock);
+    Bell *bell = s->bells;
+    if (bell) {
+        s->bells = bell->next;
+        if (!s->bells) s->last_bell = &s->bells;
+        bell->rung = false;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return bell;
+}
+
+static void on_wake(evutil_socket_t fd, short what, void *argument) {
+    (void)what;
+    uint64_t count;
+    if (read((int)fd, &count, sizeof count) < 0) return;
+    for (Bell *bell; (bell = next_bell(argument));) bell->answer(bell->context);
+}
+
+/* ---- signals ---- */
+
+static void on_drained(evutil_socket_t fd, short what, void *argument) {
+    (void)fd, (void)what;
+    Server *s = argument;
+    if (http_open_exchanges(s->http) == 0) event_base_loopbreak(s->base);
+}
+
+static void on_stop(evutil_socket_t fd, short what, void *argument) {
+    (void)fd, (void)what;
+    Server *s = argument;
+    struct timeval soon = {0, DRAIN_MILLISECONDS * 1000};
+    if (s->stopping) {
+        event_base_loopbreak(s->base);
+        return;
+    }
+    s->stopping = true;
+    http_stop_listening(s->http);
+    engine_drain(s->engine);
+    event_add(s->drained, &soon);
+}
+
+static void on_reload(evutil_socket_t fd, short what, void *argument) {
+    (void)fd, (void)what;
+    Server *s = argument;
+    Error err = {""};
+    if (!access_read(s->access, &err)) log_warn("the keys stay as they were: %s", err.text);
+}
+
+/* ---- life ---- */
+
+static bool admit(Exchange *x, void *context) {
+    Server *s = context;
+    return access_admits(s->access, x);
+}
+
+static bool open_loop(Server *s, Error *err) {
+    s->base = event_base_new();
+    s->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (!s->base || s->wake < 0) return error_set(err, "the event loop cannot start: %s", strerror(errno));
+    s->woken = event_new(s->base, s->wake, EV_READ | EV_PERSIST, on_wake, s);
+    s->stop[0] = evsignal_new(s->base, SIGINT, on_stop, s);
+    s->stop[1] = evsignal_new(s->base, SIGTERM, on_stop, s);
+    s->reload = evsignal_new(s->base, SIGHUP, on_reload, s);
+    s->drained = event_new(s->base, -1, EV_PERSIST, on_drained, s);
+    if (!s->woken || !s->stop[0] || !s->stop[1] || !s->reload || !s->drained) return error_memory(err, "the server");
+    event_add(s->woken, NULL);
+    return true;
+}
+
+/* Only now do signals mean the loop: while models load, they end the process as usual. */
+static bool start_listening(Server *s, Error *err) {
+    const ServeOptions *o = &s->options;
+    HttpOptions http = {.host = o->host,
+                        .port = o->port,
+                        .origins = o->origins,
+                        .max_body = o->max_body ? o->max_body : MAX_BODY,
+                        .idle_seconds = o->idle_seconds ? o->idle_seconds : IDLE_SECONDS,
+                        .admit = admit,
+                        .routes = routes,
+                        .context = s};
+    if (!(s->http = http_new(s->base, &http, err))) return false;
+    event_add(s->stop[0], NULL);
+    event_add(s->stop[1], NULL);
+    event_add(s->reload, NULL);
+    if (o->ready) o->ready(o->host, http_port(s->http));
+    return true;
+}
+
+/* A connection is a file descriptor, and the usual limit of 1,024 is lower than what people hold open. */
+static void raise_file_limit(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static void event_clear(struct event *e) {
+    if (e) event_free(e);
+}
+
+static void server_clear(Server *s) {
+    http_free(s->http); /* whoever is still connected leaves, which lets go of jobs */
+    models_free(s->models);
+    engine_free(s->engine);
+    access_free(s->access);
+    event_clear(s->woken);
+    event_clear(s->stop[0]);
+    event_clear(s->stop[1]);
+    event_clear(s->reload);
+    event_clear(s->drained);
+    if (s->base) event_base_free(s->base);
+    if (s->wake >= 0) close(s->wake);
+    pthread_mutex_destroy(&s->lock);
+}
+
+bool serve(const ServeOptions *options, Error *err) {
+    Server s = {.options = *options, .wake = -1};
+    s.last_bell = &s.bells;
+    pthread_mutex_init(&s.lock, NULL);
+    raise_file_limit();
+    bool ok = (s.access = access_new(options->keys, options->n_keys, options->key_file, err)) && open_loop(&s, err) &&
+              (s.engine = engine_new(&options->engine, err)) &&
+              (s.models = models_new(s.engine, options->models, options->n_models, &options->load, err)) &&
+              start_listening(&s, err);
+    if (ok) event_base_dispatch(s.base);
+    server_clear(&s);
+    return ok;
+}
