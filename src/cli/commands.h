@@ -6,6 +6,7 @@
 
 int command_run(const Args *args);
 int command_generate(const Args *args);
+int command_serve(const Args *args);
 int command_import(const Args *args);
 int command_quantize(const Args *args);
 int command_list(const Args *args);

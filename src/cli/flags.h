@@ -11,6 +11,7 @@
 typedef enum CommandId {
     CMD_RUN,
     CMD_GENERATE,
+    CMD_SERVE,
     CMD_IMPORT,
     CMD_QUANTIZE,
     CMD_LIST,
@@ -73,6 +74,14 @@ typedef enum FlagId {
     FLAG_MODE,
     FLAG_RECIPE,
     FLAG_JSON,
+    FLAG_HOST,
+    FLAG_PORT,
+    FLAG_API_KEY,
+    FLAG_API_KEY_FILE,
+    FLAG_CORS,
+    FLAG_PARALLEL,
+    FLAG_QUEUE,
+    FLAG_MEMORY,
     FLAG_THREADS,
     FLAG_ISA,
     FLAG_KV,
@@ -119,7 +128,7 @@ typedef struct Command {
     int (*main)(const Args *args); /* the exit status */
 } Command;
 
-enum { MAX_POSITIONAL = 2 };
+enum { MAX_POSITIONAL = 16 };
 
 typedef struct FlagValue {
     int count;        /* how often it was given */

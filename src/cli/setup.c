@@ -12,7 +12,7 @@
 
 static const NumericSettings default_numeric = {KV_I16, 16};
 
-bool setup_load(const Args *args, LoadNeed tokenizer, LoadNeed chat_template, Loaded *out, Error *err) {
+bool setup_options(const Args *args, LoadOptions *out, Error *err) {
     NumericSettings numeric = default_numeric;
     const char **ignored = NULL;
     int n_ignored = 0;
@@ -20,14 +20,24 @@ bool setup_load(const Args *args, LoadNeed tokenizer, LoadNeed chat_template, Lo
         return error_set(err, "--kv %s: not a format of keys and values", args_text(args, FLAG_KV));
     if (args_has(args, FLAG_ACTIVATIONS)) numeric.activation_bits = atoi(args_text(args, FLAG_ACTIVATIONS));
     if (!args_list(args, FLAG_IGNORE_CONFIG, &ignored, &n_ignored, err)) return false;
-    LoadOptions o = {.model = args->positional[0],
-                     .threads = args_int(args, FLAG_THREADS, 0),
-                     .isa = args_text(args, FLAG_ISA),
-                     .options = {numeric, ignored, n_ignored, args_int(args, FLAG_CTX, 0)},
-                     .tokenizer = tokenizer,
-                     .chat_template = chat_template};
+    *out = (LoadOptions){.model = args->positional[0],
+                         .threads = args_int(args, FLAG_THREADS, 0),
+                         .isa = args_text(args, FLAG_ISA),
+                         .options = {numeric, ignored, n_ignored, args_int(args, FLAG_CTX, 0)}};
+    return true;
+}
+
+void setup_options_clear(LoadOptions *o) {
+    mem_free((void *)o->options.ignore_config);
+}
+
+bool setup_load(const Args *args, LoadNeed tokenizer, LoadNeed chat_template, Loaded *out, Error *err) {
+    LoadOptions o;
+    if (!setup_options(args, &o, err)) return false;
+    o.tokenizer = tokenizer;
+    o.chat_template = chat_template;
     bool ok = loaded_open(&o, out, err);
-    mem_free(ignored);
+    setup_options_clear(&o);
     return ok;
 }
 

@@ -8,6 +8,9 @@
 #include "engine/load.h"
 #include "text/reply.h"
 
+/* What the common flags say, with MODEL as the first argument. */
+bool setup_options(const Args *args, LoadOptions *out, Error *err);
+void setup_options_clear(LoadOptions *o);
 /* Opens MODEL, the first argument, with the common flags. */
 bool setup_load(const Args *args, LoadNeed tokenizer, LoadNeed chat_template, Loaded *out, Error *err);
 

@@ -1,4 +1,5 @@
-/* Every key is compared with what came, whole and without an early end, so that the time tells nothing about any of them. */
+/* Every key is compared with what came, whole and without an early end, so that the time tells nothing about any of
+ * them. */
 #include "serve/access.h"
 #include "base/memory.h"
 #include "serve/api.h"
@@ -112,7 +113,8 @@ bool access_admits(Access *a, Exchange *x) {
     const char *path = exchange_path(x), *key = key_of(x);
     if (a->given.n + a->read.n == 0 || is_open(path)) return true;
     if (key && strlen(key) <= MAX_KEY && has_key(a, key)) return true;
-    api_refuse(&err, 401, NULL, key ? "this API key is not known here" : "an API key is needed: Authorization: Bearer KEY");
+    api_refuse(&err, 401, NULL,
+               key ? "this API key is not known here" : "an API key is needed: Authorization: Bearer KEY");
     err.code = "invalid_api_key";
     api_fail(x, strncmp(path, "/v1/messages", 12) == 0 ? API_MESSAGES : API_CHAT, &err);
     return false;

@@ -11,8 +11,8 @@ Access *access_new(const char *const *keys, int n, const char *key_file, Error *
 void access_free(Access *a);
 /* Reads the file again; on failure the keys stay as they were. */
 bool access_read(Access *a, Error *err);
-/* Whether the request has a key (Authorization: Bearer, or x-api-key), where any are asked for; else it has been answered. The
- * page and /health are for everyone. */
+/* Whether the request has a key (Authorization: Bearer, or x-api-key), where any are asked for; else it has been
+ * answered. The page and /health are for everyone. */
 bool access_admits(Access *a, Exchange *x);
 
 #endif

@@ -1,5 +1,5 @@
-/* The engine's thread rings when there are events; the loop then takes them all. A client that does not take what was sent
- * has its events left where they are, which in time stops its sequence and nobody else's. */
+/* The engine's thread rings when there are events; the loop then takes them all. A client that does not take what was
+ * sent has its events left where they are, which in time stops its sequence and nobody else's. */
 #include "serve/ask.h"
 #include "base/memory.h"
 

@@ -1,5 +1,5 @@
-/* An answer on its way to a client: the job behind an exchange, whose events are taken apart and handed to the writer of a
- * protocol. All of it happens on the loop. */
+/* An answer on its way to a client: the job behind an exchange, whose events are taken apart and handed to the writer
+ * of a protocol. All of it happens on the loop. */
 #ifndef LOCKSTEP_SERVE_ASK_H
 #define LOCKSTEP_SERVE_ASK_H
 
@@ -7,9 +7,9 @@
 
 typedef struct Ask Ask;
 
-/* What a protocol does with an answer, in this order for each choice: token and part any number of times, then end. When all
- * choices have ended, done; if the engine fails, fail; if the client leaves, left. After one of these three the ask is gone,
- * and so is the exchange, which done and fail have to answer. Any may be NULL but these. */
+/* What a protocol does with an answer, in this order for each choice: token and part any number of times, then end.
+ * When all choices have ended, done; if the engine fails, fail; if the client leaves, left. After one of these three
+ * the ask is gone, and so is the exchange, which done and fail have to answer. Any may be NULL but these. */
 typedef struct AskWriter {
     void (*token)(void *context, const JobEvent *event);                      /* before the parts that it completes */
     void (*part)(void *context, int choice, const ReplyEvent *event);         /* of a raw answer: REPLY_TEXT only */

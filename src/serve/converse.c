@@ -1,5 +1,5 @@
-/* Nothing is repaired silently here: a template that fails, a choice of tools that can not be kept, a prompt that is too long
- * are all refused with the reason. */
+/* Nothing is repaired silently here: a template that fails, a choice of tools that can not be kept, a prompt that is
+ * too long are all refused with the reason. */
 #include "serve/converse.h"
 #include "base/memory.h"
 #include "serve/messages.h"
@@ -15,7 +15,8 @@ static void write_pair(Buffer *out, const char *key, const char *value) {
     buffer_printf(out, "%s\"%s\": %s", out->length > 1 ? ", " : "", key, value);
 }
 
-/* The template's variables beyond messages and tools, in one object: those of the protocol, then those the client names. */
+/* The template's variables beyond messages and tools, in one object: those of the protocol, then those the client
+ * names. */
 static bool make_more(Converse *c, bool prefill, ApiError *err) {
     const JsonValue *kwargs = c->fields.chat_template_kwargs;
     Buffer out = {0};
@@ -48,7 +49,8 @@ static bool make_prompt(Converse *c, ApiError *err) {
     Error why = {""};
     size_t n;
     if (!loaded->chat_template || !loaded->tokenizer)
-        return api_refuse(err, 400, "model", "the model '%s' has no chat template: use /v1/completions", c->model->name);
+        return api_refuse(err, 400, "model", "the model '%s' has no chat template: use /v1/completions",
+                          c->model->name);
     if (!(c->for_template = messages_for_template(c->messages, loaded->chat_template, err))) return false;
     const JsonValue *messages = json_root(c->for_template);
     bool asked = c->fields.add_generation_prompt.set && c->fields.add_generation_prompt.value;
@@ -56,7 +58,8 @@ static bool make_prompt(Converse *c, ApiError *err) {
                                                         : !asked && messages_prefill(messages, &n) != NULL;
     if (!make_more(c, prefill, err)) return false;
     bool opens = c->fields.add_generation_prompt.set ? asked : !prefill;
-    TemplateInput in = {.messages = messages, .tools = c->tools, .more = json_root(c->more), .generation_prompt = opens};
+    TemplateInput in = {
+        .messages = messages, .tools = c->tools, .more = json_root(c->more), .generation_prompt = opens};
     c->how = c->model->forms;
     c->how.tools = c->tools;
     if (!c->tools) c->how.calls = NULL;
@@ -93,7 +96,8 @@ bool converse_prepare(Converse *c, ApiError *err) {
     return ok;
 }
 
-bool converse_start(Converse *c, Server *s, Exchange *x, const AskWriter *writer, void *context, Ask **out, ApiError *err) {
+bool converse_start(Converse *c, Server *s, Exchange *x, const AskWriter *writer, void *context, Ask **out,
+                    ApiError *err) {
     AskOptions o = {.server = s,
                     .model = c->model,
                     .exchange = x,

@@ -1,4 +1,5 @@
-/* From messages to an answer on its way: what the chat-like protocols have in common once their own forms are translated. */
+/* From messages to an answer on its way: what the chat-like protocols have in common once their own forms are
+ * translated. */
 #ifndef LOCKSTEP_SERVE_CONVERSE_H
 #define LOCKSTEP_SERVE_CONVERSE_H
 
@@ -11,9 +12,9 @@ typedef struct Converse {
     ServedModel *model;
     Fields fields;
     const JsonValue *messages;
-    const JsonValue *tools;       /* as the chat API has them; NULL: none, and calls are text then */
-    bool fixed_thinking, thinks;  /* whether the template is told to let the model think (enable_thinking) */
-    int64_t max_tokens;           /* -1: as many as there is room for */
+    const JsonValue *tools;      /* as the chat API has them; NULL: none, and calls are text then */
+    bool fixed_thinking, thinks; /* whether the template is told to let the model think (enable_thinking) */
+    int64_t max_tokens;          /* -1: as many as there is room for */
     int n_choices;
     /* made by converse_prepare */
     JsonDoc *for_template, *more, *variables;
@@ -26,7 +27,8 @@ typedef struct Converse {
 
 /* Renders the prompt and makes the request. */
 bool converse_prepare(Converse *c, ApiError *err);
-bool converse_start(Converse *c, Server *s, Exchange *x, const AskWriter *writer, void *context, Ask **out, ApiError *err);
+bool converse_start(Converse *c, Server *s, Exchange *x, const AskWriter *writer, void *context, Ask **out,
+                    ApiError *err);
 void converse_clear(Converse *c);
 
 /* The smallest of several limits; -1 where none is set. */

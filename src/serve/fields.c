@@ -1,5 +1,5 @@
-/* A row names a field, the protocols that have it, its kind and its place in Fields. Two names for one thing are two rows
- * with one place. */
+/* A row names a field, the protocols that have it, its kind and its place in Fields. Two names for one thing are two
+ * rows with one place. */
 #include "serve/fields.h"
 #include "base/memory.h"
 #include "base/rng.h"
@@ -127,8 +127,8 @@ static bool wrong_type(const FieldRow *row, ApiError *err) {
 
 static bool out_of_range(const FieldRow *row, const JsonValue *v, ApiError *err) {
     if (row->high >= MOST)
-        return api_refuse(err, 400, row->name, "'%s' is %.*s: it must be at least %g", row->name, (int)v->length, v->text,
-                          row->low);
+        return api_refuse(err, 400, row->name, "'%s' is %.*s: it must be at least %g", row->name, (int)v->length,
+                          v->text, row->low);
     return api_refuse(err, 400, row->name, "'%s' is %.*s: it must be from %g to %g", row->name, (int)v->length, v->text,
                       row->low, row->high);
 }
@@ -207,9 +207,9 @@ static bool read_bias(const JsonValue *v, int vocab, LogitBias **out, int *n, Ap
                   fabs(value) <= 100;
         if (!ok) {
             mem_free(bias);
-            return api_refuse(err, 400, "logit_bias",
-                              "'logit_bias': each key must be a token id below %d, each value a number from -100 to 100",
-                              vocab);
+            return api_refuse(
+                err, 400, "logit_bias",
+                "'logit_bias': each key must be a token id below %d, each value a number from -100 to 100", vocab);
         }
         bias[i] = (LogitBias){(int32_t)id, value <= -100 ? -INFINITY : (float)value};
     }

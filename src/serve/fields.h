@@ -1,5 +1,6 @@
-/* The fields of requests: ONE table for all protocols, with their types and ranges. A field of the wrong type or out of range is
- * refused by name; a null counts as absent; what the table does not know is ignored, as clients send more than anyone reads. */
+/* The fields of requests: ONE table for all protocols, with their types and ranges. A field of the wrong type or out of
+ * range is refused by name; a null counts as absent; what the table does not know is ignored, as clients send more than
+ * anyone reads. */
 #ifndef LOCKSTEP_SERVE_FIELDS_H
 #define LOCKSTEP_SERVE_FIELDS_H
 
@@ -25,11 +26,12 @@ typedef struct Fields {
     const char *model, *suffix, *keep_alive, *encoding_format, *user, *previous_response_id, *reasoning_effort, *query;
     const JsonValue *messages, *prompt, *input, *system, *instructions;
     const JsonValue *tools, *tool_choice, *functions, *response_format, *text, *thinking, *reasoning;
-    const JsonValue *stop, *logit_bias, *stream_options, *chat_template_kwargs, *documents, *options, *metadata, *format;
+    const JsonValue *stop, *logit_bias, *stream_options, *chat_template_kwargs, *documents, *options, *metadata,
+        *format;
     const JsonValue *guided_json, *guided_choice;
     const char *guided_regex, *guided_grammar;
-    FieldBool stream, echo, logprobs, store, parallel_tool_calls, ignore_eos, logits_hash, raw, return_documents, truncate,
-        add_generation_prompt, continue_final_message, think;
+    FieldBool stream, echo, logprobs, store, parallel_tool_calls, ignore_eos, logits_hash, raw, return_documents,
+        truncate, add_generation_prompt, continue_final_message, think;
     FieldInt n, best_of, max_tokens, max_completion_tokens, top_logprobs, legacy_logprobs, top_k, seed, min_tokens,
         dimensions, top_n;
     FieldNumber temperature, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty;
@@ -40,7 +42,8 @@ bool fields_read(const JsonValue *object, Api api, Fields *out, ApiError *err);
 
 /* The sampling settings over `base`, and its bias list, whose memory is the caller's to free. */
 bool fields_sampling(const Fields *f, const Sampling *base, int vocab, Sampling *out, LogitBias **bias, ApiError *err);
-/* "stop" or "stop_sequences": a text or a list of texts. *stops is the caller's to free; the texts are the document's. */
+/* "stop" or "stop_sequences": a text or a list of texts. *stops is the caller's to free; the texts are the document's.
+ */
 bool fields_stops(const JsonValue *stop, const char *name, int most, StopText **stops, int *n, ApiError *err);
 
 #endif

@@ -1,11 +1,11 @@
 /* evhttp does the protocol; this file keeps its two traps away from everyone else.
  *
- * A client that leaves while its request is worked on is only noticed when the connection is read from, but evhttp, which
- * has stopped reading by then, ends the process when its own read callback runs in that state. So reading goes on with a
- * low watermark that is never reached: the end of the stream is seen, and data of a pipelined request waits.
+ * A client that leaves while its request is worked on is only noticed when the connection is read from, but evhttp,
+ * which has stopped reading by then, ends the process when its own read callback runs in that state. So reading goes on
+ * with a low watermark that is never reached: the end of the stream is seen, and data of a pipelined request waits.
  *
- * A request whose connection is gone belongs to us: answering it frees it. A request whose connection is freed by evhttp
- * (at the end) does not. */
+ * A request whose connection is gone belongs to us: answering it frees it. A request whose connection is freed by
+ * evhttp (at the end) does not. */
 #define _POSIX_C_SOURCE 200809L
 #include "serve/http.h"
 #include "base/log.h"
@@ -20,7 +20,6 @@
 #include <event2/listener.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -173,8 +172,9 @@ void exchange_reply(Exchange *x, int status, const char *type, const char *body,
 }
 
 void exchange_reply_json(Exchange *x, int status, const Buffer *body) {
-    static const char memory[] = "{\"error\": {\"message\": \"out of memory\", \"type\": \"server_error\", \"param\": null, "
-                                 "\"code\": null}}";
+    static const char memory[] =
+        "{\"error\": {\"message\": \"out of memory\", \"type\": \"server_error\", \"param\": null, "
+        "\"code\": null}}";
     if (body->failed)
         exchange_reply(x, HTTP_INTERNAL, "application/json", memory, sizeof memory - 1);
     else
@@ -223,15 +223,30 @@ static void reply_error(Exchange *x, int status, const char *message) {
     buffer_clear(&out);
 }
 
+static int hex_digit(char c) {
+    const char *digits = "0123456789abcdef", *at = c ? strchr(digits, c | 0x20) : NULL;
+    return at ? (int)(at - digits) : -1;
+}
+
+/* In place. What is no escape stays. */
+static void percent_decode(char *text) {
+    char *out = text;
+    for (const char *at = text; *at; at++) {
+        int high = *at == '%' ? hex_digit(at[1]) : -1, low = high >= 0 ? hex_digit(at[2]) : -1;
+        *out++ = low >= 0 ? (char)(high * 16 + low) : *at;
+        if (low >= 0) at += 2;
+    }
+    *out = '\0';
+}
+
 static bool route_matches(Exchange *x, const HttpRoute *r) {
     const char *path = exchange_path(x);
     size_t n = strlen(r->path);
     if (n == 0 || r->path[n - 1] != '*') return strcmp(path, r->path) == 0;
     if (strncmp(path, r->path, n - 1) != 0 || path[n - 1] == '\0') return false;
     mem_free(x->tail);
-    char *decoded = evhttp_uridecode(path + n - 1, 0, NULL);
-    x->tail = decoded ? mem_string(decoded, strlen(decoded)) : NULL;
-    free(decoded);
+    x->tail = mem_string(path + n - 1, strlen(path + n - 1));
+    if (x->tail) percent_decode(x->tail);
     return x->tail != NULL;
 }
 
@@ -259,7 +274,8 @@ static bool answer_cors(Exchange *x) {
         exchange_add_header(x, "Vary", "Origin");
         exchange_add_header(x, "Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
         const char *headers = exchange_header(x, "Access-Control-Request-Headers");
-        exchange_add_header(x, "Access-Control-Allow-Headers", headers ? headers : "Authorization, Content-Type, x-api-key");
+        exchange_add_header(x, "Access-Control-Allow-Headers",
+                            headers ? headers : "Authorization, Content-Type, x-api-key");
         exchange_add_header(x, "Access-Control-Max-Age", "86400");
     }
     if (strcmp(exchange_method(x), "OPTIONS") != 0) return false;

@@ -1,5 +1,5 @@
-/* HTTP over libevent's evhttp: one loop, and one Exchange for each request that is being answered. Handlers see bodies as JSON
- * and answer with JSON, or with a stream of server-sent events. */
+/* HTTP over libevent's evhttp: one loop, and one Exchange for each request that is being answered. Handlers see bodies
+ * as JSON and answer with JSON, or with a stream of server-sent events. */
 #ifndef LOCKSTEP_SERVE_HTTP_H
 #define LOCKSTEP_SERVE_HTTP_H
 

@@ -5,9 +5,9 @@
 #include "serve/api.h"
 #include "text/template.h"
 
-/* A new array of messages: parts of text joined, null contents of the assistant as empty texts, the developer's role as the
- * system's where the template does not know it. Refused, by the name of the field: no messages, unknown roles, contents
- * of other kinds. NULL when refused. The document is the caller's. */
+/* A new array of messages: parts of text joined, null contents of the assistant as empty texts, the developer's role as
+ * the system's where the template does not know it. Refused, by the name of the field: no messages, unknown roles,
+ * contents of other kinds. NULL when refused. The document is the caller's. */
 JsonDoc *messages_for_template(const JsonValue *messages, const ChatTemplate *t, ApiError *err);
 
 /* The text of the last message when it is the assistant's, which the answer is to go on from; else NULL. */

@@ -1,5 +1,5 @@
-/* Names are what clients see of a model: the last part of the folder's path. With one model any name will do, since many
- * clients have one built in. */
+/* Names are what clients see of a model: the last part of the folder's path. With one model any name will do, since
+ * many clients have one built in. */
 #define _POSIX_C_SOURCE 200809L
 #include "serve/models.h"
 #include "base/memory.h"

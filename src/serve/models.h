@@ -21,7 +21,8 @@ typedef struct Models Models;
 Models *models_new(Engine *engine, const char *const *paths, int n, const LoadOptions *load, Error *err);
 void models_free(Models *m);
 
-/* By name, by the path it was given as, or (NULL or empty, or when there is one only) the first. NULL: there is none. */
+/* By name, by the path it was given as, or (NULL or empty, or when there is one only) the first. NULL: there is none.
+ */
 ServedModel *models_find(Models *m, const char *name);
 int models_count(const Models *m);
 ServedModel *models_at(Models *m, int i);

@@ -1,4 +1,5 @@
-/* POST /v1/chat/completions. One Chat is one request; each choice collects its message, or sends it on piece by piece. */
+/* POST /v1/chat/completions. One Chat is one request; each choice collects its message, or sends it on piece by piece.
+ */
 #define _POSIX_C_SOURCE 200809L
 #include "base/memory.h"
 #include "base/rng.h"
@@ -93,7 +94,10 @@ static void stream_part(Chat *c, int choice, const ReplyEvent *e) {
     switch (e->part) {
     case REPLY_TEXT: send_delta(c, choice, "content", e->text, e->length); break;
     case REPLY_REASONING: send_delta(c, choice, "reasoning_content", e->text, e->length); break;
-    case REPLY_CALL: openai_call_id(e, id); send_call(c, choice, e, id); break;
+    case REPLY_CALL:
+        openai_call_id(e, id);
+        send_call(c, choice, e, id);
+        break;
     case REPLY_ARGUMENTS: send_call(c, choice, e, NULL); break;
     case REPLY_CALL_END: break;
     }
@@ -263,7 +267,8 @@ static bool read_request(Chat *c, Server *s, const JsonValue *body, ApiError *er
 }
 
 static bool chat_start(Chat *c, Server *s, ApiError *err) {
-    if (!(c->choices = mem_zeroed((size_t)c->n, sizeof *c->choices))) return api_refuse(err, 500, NULL, "out of memory");
+    if (!(c->choices = mem_zeroed((size_t)c->n, sizeof *c->choices)))
+        return api_refuse(err, 500, NULL, "out of memory");
     openai_new_id(c->id, sizeof c->id, "chatcmpl-");
     c->created = (int64_t)time(NULL);
     if (!converse_start(&c->converse, s, c->exchange, &writer, c, &c->ask, err)) return false;

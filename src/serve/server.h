@@ -22,8 +22,8 @@ typedef struct ServeOptions {
     void (*ready)(const char *host, int port);
 } ServeOptions;
 
-/* Serves until SIGINT or SIGTERM: then nothing new is taken, what runs is finished, and it returns true. A second signal
- * ends it at once. */
+/* Serves until SIGINT or SIGTERM: then nothing new is taken, what runs is finished, and it returns true. A second
+ * signal ends it at once. */
 bool serve(const ServeOptions *options, Error *err);
 
 /* ---- for handlers ---- */
@@ -46,7 +46,7 @@ typedef struct Bell {
     bool rung;
     struct Bell *next;
 } Bell;
-void server_ring(void *bell);         /* from any thread; a JobNotify */
+void server_ring(void *bell);              /* from any thread; a JobNotify */
 void server_forget(Server *s, Bell *bell); /* it is not answered any more */
 
 #endif

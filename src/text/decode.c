@@ -131,8 +131,8 @@ static bool token_ctc(const Stream *st, size_t stage, const char *text, size_t n
 static bool flush_bpe(const Stream *st, size_t stage, const char *instead) {
     DecodeStage *state = &st->s->stages[stage];
     buffer_reset(&st->s->work);
-    decode_append_replaced(&st->s->work, buffer_string(&state->held), state->held.length, st->s->decoder->steps[stage].prefix,
-                    instead);
+    decode_append_replaced(&st->s->work, buffer_string(&state->held), state->held.length,
+                           st->s->decoder->steps[stage].prefix, instead);
     buffer_reset(&state->held);
     return push_work(st, stage + 1);
 }

@@ -1,5 +1,5 @@
-/* What one token stands for in the middle of a text, byte for byte: half a character's bytes too, which no decoded text can
- * show. The decoder's steps say how the vocabulary is spelled. */
+/* What one token stands for in the middle of a text, byte for byte: half a character's bytes too, which no decoded text
+ * can show. The decoder's steps say how the vocabulary is spelled. */
 #include "base/utf8.h"
 #include "text/bytelevel.h"
 #include "text/tokenizer.h"

@@ -1,0 +1,96 @@
+"""The server as clients see it over HTTP: the chat endpoint, whole and streamed, its errors, and the same bytes as
+`generate`."""
+import json
+
+import pytest
+
+from served import Served
+
+@pytest.fixture(scope="module")
+def served(program, smollm2):
+    s = Served(program, smollm2)
+    yield s
+    assert s.stop() == 0
+
+
+ASK = {"messages": [{"role": "user", "content": "What is the capital of France?"}], "max_tokens": 30, "temperature": 0}
+
+
+def test_a_chat_is_answered(served):
+    status, answer = served.post("/v1/chat/completions", ASK)
+    assert status == 200
+    choice = answer["choices"][0]
+    assert choice["message"]["content"] == "The capital of France is Paris."
+    assert choice["finish_reason"] == "stop"
+    assert answer["usage"]["prompt_tokens"] == 37
+    assert answer["usage"]["completion_tokens"] == 8
+
+
+def test_a_stream_is_the_whole_answer_in_pieces(served):
+    chunks = served.stream("/v1/chat/completions", ASK | {"stream": True})
+    assert all(len(chunk["choices"]) == 1 for chunk in chunks)
+    text = "".join(chunk["choices"][0]["delta"].get("content") or "" for chunk in chunks)
+    assert text == "The capital of France is Paris."
+    reasons = [chunk["choices"][0]["finish_reason"] for chunk in chunks]
+    assert reasons[-1] == "stop" and reasons[:-1] == [None] * (len(chunks) - 1)
+    chunks = served.stream("/v1/chat/completions", ASK | {"stream": True, "stream_options": {"include_usage": True}})
+    assert chunks[-1]["choices"] == [] and chunks[-1]["usage"]["total_tokens"] == 45
+    assert all(chunk["usage"] is None for chunk in chunks[:-1])
+
+
+def test_what_is_wrong_is_named(served):
+    for change, param in (({"messages": {}}, "messages"), ({"messages": []}, "messages"),
+                          ({"messages": [{"role": "robot", "content": "x"}]}, "messages[0].role"),
+                          ({"messages": [{"role": "user", "content": None}]}, "messages[0].content"),
+                          ({"max_tokens": -5}, "max_tokens"), ({"max_tokens": 0}, "max_tokens"),
+                          ({"temperature": "hot"}, "temperature"), ({"top_logprobs": 3}, "top_logprobs"),
+                          ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"), ({"tool_choice": "soms"}, "tool_choice")):
+        status, answer = served.post("/v1/chat/completions", ASK | change)
+        assert status == 400, change
+        assert answer["error"]["param"] == param, change
+        assert param.split("[")[0].split(".")[0] in answer["error"]["message"]
+    assert served.call("POST", "/v1/chat/completions", b'{"a":1')[0] == 400
+    assert served.call("POST", "/v1/chat/completions", b'{"zz":' + b"[" * 100000 + b"]" * 100000 + b"}")[0] == 400
+    status, answer = served.post("/v1/chat/completions", ASK | {"messages": [{"role": "user", "content": "a " * 9000}]})
+    assert status == 400 and answer["error"]["code"] == "context_length_exceeded"
+    assert "8192" in answer["error"]["message"]
+    assert served.call("GET", "/health") == (200, '{"status": "ok"}')
+
+
+def test_scores_have_the_true_bytes(served):
+    status, answer = served.post("/v1/chat/completions", ASK | {"logprobs": True, "top_logprobs": 2})
+    assert status == 200
+    content = answer["choices"][0]["logprobs"]["content"]
+    assert b"".join(bytes(token["bytes"]) for token in content[:-1]).decode() == "The capital of France is Paris."
+    for token in content:
+        assert token["logprob"] <= 0 and len(token["top_logprobs"]) == 2
+        assert token["top_logprobs"][0]["logprob"] >= token["top_logprobs"][1]["logprob"]
+
+
+def test_the_server_answers_as_generate_does(served, lockstep, smollm2, tmp_path):
+    messages = tmp_path / "messages.json"
+    messages.write_text(json.dumps(ASK["messages"]))
+    done = lockstep("generate", smollm2, "--messages", messages, "-n", "40", "--temp", "0.8", "--top-p", "0.9", "--seed",
+                    "7", "--json")
+    ids = json.loads(done.out)["ids"]
+    body = ASK | {"max_tokens": 40, "temperature": 0.8, "top_p": 0.9, "seed": 7, "logits_hash": True}
+    _, alone = served.post("/v1/chat/completions", body)
+    assert [token["id"] for token in alone["choices"][0]["logprobs"]["content"]] == ids
+    _, four = served.post("/v1/chat/completions", body | {"n": 4})
+    assert four["choices"][0]["logprobs"] == alone["choices"][0]["logprobs"]
+    assert len({choice["message"]["content"] for choice in four["choices"]}) > 1
+
+
+def test_keys_are_asked_for(program, smollm2, tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text("# people\nthree\n")
+    s = Served(program, smollm2, "--api-key", "one", "--api-key-file", keys)
+    try:
+        assert s.call("GET", "/health")[0] == 200
+        assert s.call("GET", "/v1/models")[0] == 401
+        for header in ({"Authorization": "Bearer one"}, {"x-api-key": "three"}):
+            assert s.call("GET", "/v1/models", headers=header)[0] == 200
+        for header in ({"Authorization": "Bearer on"}, {"x-api-key": "one2"}, {"x-api-key": ""}):
+            assert s.call("GET", "/v1/models", headers=header)[0] == 401
+    finally:
+        assert s.stop() == 0
