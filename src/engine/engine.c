@@ -27,7 +27,7 @@ struct EngineModel {
 typedef struct Errand {
     EngineWork *work;
     void *context;
-    bool done;
+    bool done, posted; /* posted: nobody waits, it is freed when done */
     struct Errand *next;
 } Errand;
 
@@ -93,6 +93,10 @@ static bool run_errand(Engine *e) {
     pthread_mutex_unlock(&e->lock);
     if (!errand) return false;
     errand->work(errand->context);
+    if (errand->posted) {
+        mem_free(errand);
+        return true;
+    }
     pthread_mutex_lock(&e->lock);
     errand->done = true;
     pthread_cond_broadcast(&e->done);
@@ -162,12 +166,28 @@ static void *engine_thread(void *argument) {
 
 /* ---- from other threads ---- */
 
-void engine_run(Engine *e, EngineWork *work, void *context) {
-    Errand errand = {.work = work, .context = context}, **last;
-    pthread_mutex_lock(&e->lock);
-    for (last = &e->errands; *last; last = &(*last)->next) continue;
-    *last = &errand;
+/* The lock is held. */
+static void put_errand(Engine *e, Errand *errand) {
+    Errand **last = &e->errands;
+    while (*last) last = &(*last)->next;
+    *last = errand;
     pthread_cond_signal(&e->wake);
+}
+
+bool engine_post(Engine *e, EngineWork *work, void *context) {
+    Errand *errand = mem_zeroed(1, sizeof *errand);
+    if (!errand) return false;
+    *errand = (Errand){.work = work, .context = context, .posted = true};
+    pthread_mutex_lock(&e->lock);
+    put_errand(e, errand);
+    pthread_mutex_unlock(&e->lock);
+    return true;
+}
+
+void engine_run(Engine *e, EngineWork *work, void *context) {
+    Errand errand = {.work = work, .context = context};
+    pthread_mutex_lock(&e->lock);
+    put_errand(e, &errand);
     while (!errand.done) pthread_cond_wait(&e->done, &e->lock);
     pthread_mutex_unlock(&e->lock);
 }

@@ -52,5 +52,7 @@ bool engine_is_idle(Engine *e);
  * what needs the model itself, like embeddings. */
 typedef void EngineWork(void *context);
 void engine_run(Engine *e, EngineWork *work, void *context);
+/* The same without waiting. False when out of memory. */
+bool engine_post(Engine *e, EngineWork *work, void *context);
 
 #endif

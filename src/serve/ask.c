@@ -15,24 +15,31 @@ typedef struct Choice {
 struct Ask {
     Server *server;
     Exchange *exchange;
-    Job *job;
+    Job **jobs; /* one for each prompt */
+    int n_jobs;
     const AskWriter *writer;
     void *context;
     Bell bell;
     struct event *again, *silence;
     Choice *choices;
-    int n_choices, n_ended;
-    int choice; /* whose text is being taken apart */
+    int n_choices, n_ended; /* of all prompts */
+    int choice;             /* whose text is being taken apart */
 };
 
 static void ask_free(Ask *a) {
-    if (a->job) job_release(a->job);
+    for (int i = 0; i < a->n_jobs; i++) job_release(a->jobs[i]);
+    mem_free(a->jobs);
     server_forget(a->server, &a->bell);
     if (a->again) event_free(a->again);
     if (a->silence) event_free(a->silence);
     for (int i = 0; i < a->n_choices && a->choices; i++) reply_free(a->choices[i].reply);
     mem_free(a->choices);
     mem_free(a);
+}
+
+static void note_sound(Ask *a) {
+    struct timeval silence = {SILENCE_SECONDS, 0};
+    if (a->writer->idle) event_add(a->silence, &silence);
 }
 
 static bool take_part(void *context, const ReplyEvent *event, Error *err) {
@@ -42,31 +49,38 @@ static bool take_part(void *context, const ReplyEvent *event, Error *err) {
     return true;
 }
 
-static bool take_text(Ask *a, const JobEvent *e, Error *err) {
-    Choice *c = &a->choices[e->choice];
-    a->choice = e->choice;
+static bool take_text(Ask *a, int choice, const JobEvent *e, Error *err) {
+    Choice *c = &a->choices[choice];
+    a->choice = choice;
     if (c->reply) return e->n_text == 0 || reply_push(c->reply, e->text, e->n_text, err);
     ReplyEvent part = {.part = REPLY_TEXT, .text = e->text, .length = e->n_text};
     return e->n_text == 0 || take_part(a, &part, err);
 }
 
-static bool take_event(Ask *a, const JobEvent *e, Error *err) {
-    Choice *c = &a->choices[e->choice];
+static bool take_event(Ask *a, int choice, const JobEvent *e, Error *err) {
+    Choice *c = &a->choices[choice];
     if (e->finish == FINISH_FAILED || e->finish == FINISH_CANCELLED)
         return error_set(err, "%s", e->error ? e->error : "the server is stopping");
-    if (e->id >= 0 && a->writer->token) a->writer->token(a->context, e);
+    if (e->id >= 0 && a->writer->token) a->writer->token(a->context, choice, e);
     if (!e->text) return error_memory(err, "the answer");
-    if (!take_text(a, e, err)) return false;
+    if (!take_text(a, choice, e, err)) return false;
     if (e->finish == FINISH_NONE) return true;
     if (c->reply && !reply_finish(c->reply, err)) return false;
     a->n_ended++;
-    if (a->writer->end) a->writer->end(a->context, e->choice, e->finish, c->reply ? reply_calls(c->reply) : 0);
+    if (a->writer->end) a->writer->end(a->context, choice, e->finish, c->reply ? reply_calls(c->reply) : 0);
     return true;
 }
 
-static void note_sound(Ask *a) {
-    struct timeval silence = {SILENCE_SECONDS, 0};
-    if (a->writer->idle) event_add(a->silence, &silence);
+/* All events of one prompt that are there. */
+static bool take_events(Ask *a, int number, Error *err) {
+    JobEvent *events;
+    bool ok = true;
+    int first = number * job_choices(a->jobs[number]);
+    size_t n = job_take(a->jobs[number], &events);
+    if (n > 0) note_sound(a);
+    for (size_t i = 0; i < n && ok; i++) ok = take_event(a, first + events[i].choice, &events[i], err);
+    job_events_clear(events, n);
+    return ok;
 }
 
 /* Nobody may touch the ask after a writer's done or fail but to free it. */
@@ -79,11 +93,7 @@ static void ask_look(void *context) {
         event_add(a->again, &soon);
         return;
     }
-    JobEvent *events;
-    size_t n = job_take(a->job, &events);
-    if (n > 0) note_sound(a);
-    for (size_t i = 0; i < n && ok; i++) ok = take_event(a, &events[i], &err);
-    job_events_clear(events, n);
+    for (int i = 0; i < a->n_jobs && ok; i++) ok = take_events(a, i, &err);
     if (ok && a->n_ended < a->n_choices) return;
     exchange_on_leave(a->exchange, NULL, NULL);
     if (ok)
@@ -112,25 +122,30 @@ static void on_left(void *context) {
 }
 
 static bool make_choices(Ask *a, const AskOptions *o, Error *err) {
-    a->choices = mem_zeroed((size_t)o->n_choices, sizeof *a->choices);
-    if (!a->choices) return error_memory(err, "the answer");
-    a->n_choices = o->n_choices;
-    for (int i = 0; o->how && i < o->n_choices; i++)
+    a->n_choices = o->n_requests * o->n_choices;
+    a->choices = mem_zeroed((size_t)a->n_choices, sizeof *a->choices);
+    a->jobs = mem_zeroed((size_t)o->n_requests, sizeof *a->jobs);
+    if (!a->choices || !a->jobs) return error_memory(err, "the answer");
+    for (int i = 0; o->how && i < a->n_choices; i++)
         if (!(a->choices[i].reply = reply_new(o->how, take_part, a, err))) return false;
+    for (; a->n_jobs < o->n_requests; a->n_jobs++)
+        if (!(a->jobs[a->n_jobs] = job_new(&o->requests[a->n_jobs], o->n_choices, server_ring, &a->bell, err)))
+            return false;
     a->again = event_new(server_base(o->server), -1, 0, on_again, a);
     a->silence = event_new(server_base(o->server), -1, 0, on_silence, a);
     return (a->again && a->silence) || error_memory(err, "the answer");
 }
 
-static bool submit(Ask *a, const AskOptions *o, ApiError *err) {
+/* When one is refused, those before it are cancelled with the ask. */
+static bool submit(Ask *a, const AskOptions *o, int i, ApiError *err) {
     Error why = {""};
-    switch (engine_submit(server_engine(o->server), o->model->lane, a->job, &why)) {
+    switch (engine_submit(server_engine(o->server), o->model->lane, a->jobs[i], &why)) {
     case ENGINE_TAKEN: return true;
     case ENGINE_FULL: return api_refuse_error(err, 503, NULL, &why);
     default: break;
     }
     api_refuse_error(err, 400, NULL, &why);
-    if (o->request->n_prompt > model_context(o->model->loaded.model)) err->code = "context_length_exceeded";
+    if (o->requests[i].n_prompt > model_context(o->model->loaded.model)) err->code = "context_length_exceeded";
     return false;
 }
 
@@ -140,9 +155,9 @@ bool ask_start(const AskOptions *o, Ask **out, ApiError *err) {
     if (!a) return api_refuse(err, 500, NULL, "out of memory");
     *a = (Ask){.server = o->server, .exchange = o->exchange, .writer = o->writer, .context = o->context};
     a->bell = (Bell){.server = o->server, .answer = ask_look, .context = a};
-    bool ok = make_choices(a, o, &why) && (a->job = job_new(o->request, o->n_choices, server_ring, &a->bell, &why));
-    if (!ok) api_refuse_error(err, 500, NULL, &why);
-    if (!ok || !submit(a, o, err)) {
+    bool ok = make_choices(a, o, &why) || api_refuse_error(err, 500, NULL, &why);
+    for (int i = 0; ok && i < a->n_jobs; i++) ok = submit(a, o, i, err);
+    if (!ok) {
         ask_free(a);
         return false;
     }
@@ -152,10 +167,24 @@ bool ask_start(const AskOptions *o, Ask **out, ApiError *err) {
     return true;
 }
 
-JobUsage ask_usage(const Ask *a) {
-    return job_usage(a->job);
+static double longer(double a, double b) {
+    return a > b ? a : b;
 }
 
-const TokenScore *ask_prompt_scores(const Ask *a, size_t *n) {
-    return job_prompt_scores(a->job, n);
+JobUsage ask_usage(const Ask *a) {
+    JobUsage all = {0};
+    for (int i = 0; i < a->n_jobs; i++) {
+        JobUsage one = job_usage(a->jobs[i]);
+        all.n_prompt += one.n_prompt;
+        all.n_cached += one.n_cached;
+        all.n_answer += one.n_answer;
+        all.queued_seconds = longer(all.queued_seconds, one.queued_seconds);
+        all.first_token_seconds = longer(all.first_token_seconds, one.first_token_seconds);
+        all.seconds = longer(all.seconds, one.seconds);
+    }
+    return all;
+}
+
+const TokenScore *ask_prompt_scores(const Ask *a, int request, size_t *n) {
+    return job_prompt_scores(a->jobs[request], n);
 }

@@ -153,10 +153,10 @@ static void write_choice(Chat *c, int choice) {
 
 /* ---- the answer's way ---- */
 
-static void on_token(void *context, const JobEvent *e) {
+static void on_token(void *context, int choice, const JobEvent *e) {
     Chat *c = context;
     if (!e->score) return;
-    Buffer *out = &c->choices[e->choice].logprobs;
+    Buffer *out = &c->choices[choice].logprobs;
     buffer_text(out, out->length ? ", " : "");
     openai_write_score(out, c->converse.model->loaded.tokenizer, e->score, c->converse.request.hashes);
 }
