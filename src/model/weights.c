@@ -353,7 +353,7 @@ static bool name_format(const LinearPlan *plan, const char *format, const char *
 static bool load_linear(const LinearPlan *plan, Weights *w, Pool *pool, Error *err) {
     char format[64], note[PACKED_NOTE] = "";
     WeightSource source;
-    void *copy;
+    void *copy = NULL;
     float *bias = plan->bias ? read_bias(plan) : NULL;
     if (plan->bias && !bias) return error_memory(err, "a bias");
     Linear *linear = arrange(plan, pool, &source, &copy, note, err) ? linear_new(&source, bias, pool, err) : NULL;
