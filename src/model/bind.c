@@ -191,6 +191,9 @@ bool bind_plan_weight(Binder *b, const LinearSpec *spec, int layer, int expert, 
         if (!bind_plan_published(b, spec, module, plan, &found)) return false;
         return found || plan_float(b, module, suffix, plan);
     }
+    if (names_published(b->names, module, name))
+        return bind_fail(b, "%s: has \"%s\", but config.json has no quantization_config that says how it is meant",
+                         checkpoint_folder(b->names->checkpoint), name);
     snprintf(name, sizeof name, "%s.scales", module);
     const Tensor *scales = checkpoint_find(b->names->checkpoint, name);
     return scales ? plan_quantized(b, module, scales, plan) : plan_float(b, module, suffix, plan);

@@ -1,4 +1,5 @@
-/* Entries that are expressions are compiled once. Python's re.match begins at the name's start, which \A says here. */
+/* Entries that are expressions are compiled once. Python's re.match begins at the name's start, which \A says here.
+ * Lists of hundreds of plain names meet tens of thousands of experts: those are compared, not compiled. */
 #include "model/module_list.h"
 #include "base/memory.h"
 
@@ -16,6 +17,7 @@ static bool compile(const char *begin, const char *text, const char *end, const 
 /* transformers joins the entry with (?:(?<=\.)|(?=\.|$)), so that "layer.1" is not "layer.11". */
 static bool read_item(const char *text, const char *key, ModuleListKind kind, ModulePattern *out, Error *err) {
     out->text = text;
+    if (kind == MODULES_SKIPPED && text[strcspn(text, "\\^$*+?()[]{}|")] == 0) return true;
     if (kind == MODULES_SKIPPED) return compile("", text, "(?:(?<=\\.)|(?=\\.)|\\z)", key, &out->pattern, err);
     return strncmp(text, "re:", 3) != 0 || compile("re:", text + 3, "", key, &out->pattern, err);
 }
@@ -49,6 +51,14 @@ void module_list_clear(ModuleList *list) {
     *list = (ModuleList){0};
 }
 
+/* A plain name as the expression that it also is: '.' stands for any character. */
+static bool begins_with_plain(const char *name, const char *text) {
+    size_t i = 0;
+    for (; text[i]; i++)
+        if (!name[i] || (text[i] != name[i] && text[i] != '.')) return false;
+    return !name[i] || name[i] == '.' || (i > 0 && name[i - 1] == '.');
+}
+
 static bool ends_with(const char *name, const char *ending) {
     size_t n = strlen(name), m = strlen(ending);
     return m > 0 && m <= n && strcmp(name + n - m, ending) == 0;
@@ -70,6 +80,7 @@ bool module_list_match(const ModuleList *list, const char *module, ModuleMatch *
         const ModulePattern *item = &list->items[i];
         ModuleMatch match = MATCH_NONE;
         bool matches = false;
+        if (!item->pattern && list->kind == MODULES_SKIPPED) matches = begins_with_plain(module, item->text);
         if (item->pattern) ok = begins_with_match(item->pattern, module, &scratch, &spans, &matches, err);
         if (strcmp(item->text, module) == 0)
             match = MATCH_NAME;

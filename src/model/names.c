@@ -59,6 +59,14 @@ static bool present(const Names *names, const char *module, const char *suffix) 
     return false;
 }
 
+bool names_published(const Names *n, const char *module, char out[NAME_MAX_BYTES + 16]) {
+    for (size_t i = 0; i < sizeof stand_ins / sizeof *stand_ins; i++) {
+        snprintf(out, NAME_MAX_BYTES + 16, "%s%s", module, stand_ins[i]);
+        if (checkpoint_find(n->checkpoint, out)) return true;
+    }
+    return false;
+}
+
 bool names_expand(const Names *n, const char *template, int layer, int expert, const char *suffix,
                   char out[NAME_MAX_BYTES]) {
     const char *from = template;

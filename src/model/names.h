@@ -33,6 +33,9 @@ bool names_expand(const Names *n, const char *template, int layer, int expert, c
 /* The tensor NAME + suffix, or NULL. */
 const Tensor *names_tensor(const Names *n, const char *template, int layer, int expert, const char *suffix);
 
+/* Whether a module has such a tensor in place of its weight; its name. */
+bool names_published(const Names *n, const char *module, char out[NAME_MAX_BYTES + 16]);
+
 /* A pattern over whole names, roots included, in which '*' stands for any run of characters. */
 bool name_matches(const char *pattern, const char *name);
 

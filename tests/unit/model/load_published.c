@@ -172,6 +172,8 @@ static void tensors_that_cannot_be(void **state) {
 
 static void keys_are_accounted_for(void **state) {
     (void)state;
+    refuses("gptq-int4", (Change){"quantization_config", "bos_token_id", NULL, {0}},
+            "q_proj.qweight\", but config.json has no quantization_config");
     refuses("gptq-int4", (Change){"\"bits\"", "\"strange\": 1, \"bits\"", NULL, {0}},
             "--ignore-config quantization_config.strange");
     says("gptq-int4", (Change){"\"bits\"", "\"surprise\": 1, \"bits\"", NULL, {0}}, "gptq",

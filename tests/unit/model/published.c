@@ -90,8 +90,10 @@ static void every_method(void **state) {
 
 /* transformers' list: from the start to a dot or the end, as an expression, or a name's ending. */
 static void modules_not_to_convert(void **state) {
-    static const char text[] = "\"quant_method\": \"gptq\", \"bits\": 4, \"modules_to_not_convert\":"
-                               " [\"model.layers.1\", \"model.layers.*.self_attn\", \"gate\", \"lm_head\"]";
+    static const char text[] =
+        "\"quant_method\": \"gptq\", \"bits\": 4, \"modules_to_not_convert\":"
+        " [\"model.layers.1\", \"model.layers.*.self_attn\", \"gate\", \"lm_head\", \"model.layers.2.\","
+        " \"m.del.layers.3.mlp\", \"(a|b).c\"]";
     Published p;
     Error err = {""};
     (void)state;
@@ -100,9 +102,14 @@ static void modules_not_to_convert(void **state) {
     assert_int_equal(weights_of(&p, "model.layers.1.mlp.up_proj").storage, STORED_FLOATS);
     assert_int_equal(weights_of(&p, "model.layers.11.mlp.up_proj").storage, STORED_GPTQ);
     assert_int_equal(weights_of(&p, "model.layers.11.self_attn.q_proj").storage, STORED_FLOATS);
-    assert_int_equal(weights_of(&p, "model.layers.2.mlp.gate").storage, STORED_FLOATS);
-    assert_int_equal(weights_of(&p, "model.layers.2.mlp.gate_proj").storage, STORED_GPTQ);
+    assert_int_equal(weights_of(&p, "model.layers.5.mlp.gate").storage, STORED_FLOATS);
+    assert_int_equal(weights_of(&p, "model.layers.5.mlp.gate_proj").storage, STORED_GPTQ);
     assert_int_equal(weights_of(&p, "lm_head").storage, STORED_FLOATS);
+    assert_int_equal(weights_of(&p, "model.layers.2.mlp.up_proj").storage, STORED_FLOATS); /* after its dot */
+    assert_int_equal(weights_of(&p, "model.layers.3.mlp.up_proj").storage, STORED_FLOATS); /* a dot is any character */
+    assert_int_equal(weights_of(&p, "model.layers.4.mlp.up_proj").storage, STORED_GPTQ);
+    assert_int_equal(weights_of(&p, "b.c.up_proj").storage, STORED_FLOATS);
+    assert_int_equal(weights_of(&p, "b.cc").storage, STORED_GPTQ);
     published_clear(&p);
     json_free(doc);
 }
