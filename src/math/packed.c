@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "math/format_read.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -414,4 +415,60 @@ bool packed_pick(const PackedSource *from, const RowPick *pick, Pool *pool, Weig
     mem_free(order);
     if (ok) *out = w;
     return ok;
+}
+
+/* ---- floats to ternary codes ---- */
+
+/* The sum is taken in double: a mean that differs in its last bits from another program's changes no code but by an
+ * accident of rounding. */
+static bool mean_magnitude(const WeightSource *floats, float *row, float *mean) {
+    double sum = 0;
+    for (int64_t r = 0; r < floats->rows; r++) {
+        weight_row(floats, r, row);
+        for (int64_t k = 0; k < floats->cols; k++) sum += fabs((double)row[k]);
+    }
+    *mean = (float)(sum / ((double)floats->rows * (double)floats->cols));
+    return isfinite(*mean);
+}
+
+/* Two bits each: 1, 2, 3 for -1, 0, 1. */
+static void write_ternary(const float *row, int64_t n, float factor, uint32_t *words) {
+    for (int64_t k = 0; k < n; k++) {
+        float v = rintf(row[k] * factor);
+        uint32_t code = v < 0 ? 1 : v > 0 ? 3 : 2;
+        words[k / 16] |= code << (k % 16 * 2);
+    }
+}
+
+bool packed_ternarise(const WeightSource *floats, PackedSource *out, void **made, Error *err) {
+    int64_t words = (floats->cols + 15) / 16;
+    float *row = mem_array((size_t)floats->cols, sizeof *row), mean;
+    uint32_t *block = NULL;
+    uint64_t size;
+    *made = NULL;
+    if (mem_product((uint64_t)floats->rows, (uint64_t)words, &size)) block = mem_zeroed((size_t)size + 1, 4);
+    bool memory = row && block, finite = memory && mean_magnitude(floats, row, &mean);
+    if (finite) {
+        float factor = 1.0f / (mean < 1e-5f ? 1e-5f : mean);
+        memcpy(block, &factor, 4); /* the scale, by which codes are divided */
+        for (int64_t r = 0; r < floats->rows; r++) {
+            weight_row(floats, r, row);
+            write_ternary(row, floats->cols, factor, block + 1 + r * words);
+        }
+        *out = (PackedSource){.form = PACKED_ROWS,
+                              .bits = 2,
+                              .rows = floats->rows,
+                              .cols = floats->cols,
+                              .words = words,
+                              .group = floats->cols,
+                              .codes = block + 1,
+                              .scales = block,
+                              .rows_per_scale = 1,
+                              .inverse = true};
+        *made = block;
+    }
+    mem_free(row);
+    if (!finite) mem_free(block);
+    if (!memory) return error_memory(err, "ternary weights");
+    return finite || error_set(err, "a weight that is not finite");
 }

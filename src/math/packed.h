@@ -54,4 +54,9 @@ enum { PACKED_NOTE = 96 };
 bool packed_pick(const PackedSource *from, const RowPick *pick, Pool *pool, WeightSource *out, void **copy,
                  char note[PACKED_NOTE], Error *err);
 
+/* Floats as BitNet's layers make them ternary when they run: -1, 0 or 1 nearest to w / mean, times the mean magnitude
+ * of the whole matrix. `out` points into *made, which is the caller's (mem_free). Rows and cols as those of `floats`.
+ */
+bool packed_ternarise(const WeightSource *floats, PackedSource *out, void **made, Error *err);
+
 #endif

@@ -189,7 +189,7 @@ bool bind_plan_weight(Binder *b, const LinearSpec *spec, int layer, int expert, 
     if (b->quantization.published.method) {
         bool found;
         if (!bind_plan_published(b, spec, module, plan, &found)) return false;
-        return found || plan_float(b, module, suffix, plan);
+        return found || (plan_float(b, module, suffix, plan) && bind_plan_online(b, spec, module, plan));
     }
     if (names_published(b->names, module, name))
         return bind_fail(b, "%s: has \"%s\", but config.json has no quantization_config that says how it is meant",

@@ -16,6 +16,7 @@ typedef struct LinearPlan {
     const Tensor
         *parts[PLAN_PARTS]; /* weight, scales, biases, d, dmin; of a published form codes, scales, zeros, groups */
     PackedSource packed;    /* in place of `source`, whose rows and cols it has; rows 0: not so */
+    bool ternary;           /* floats that BitNet's layers make ternary */
     const char *origin;     /* of a published form, for inspect: "awq" */
     const Tensor *bias;
     int slot, n_slots; /* which one of a stack of experts; 0 of 1 */
@@ -69,6 +70,8 @@ const Tensor *bind_part(Binder *b, const LinearPlan *plan, const char *module, c
 bool bind_mark_used(Binder *b, const Tensor *t);
 /* bind_published.c: a module of a published form. *found: it is quantised, and planned; else it is floats. */
 bool bind_plan_published(Binder *b, const LinearSpec *spec, const char *module, LinearPlan *plan, bool *found);
+/* A planned matrix of floats: whether it is to be made ternary. */
+bool bind_plan_online(Binder *b, const LinearSpec *spec, const char *module, LinearPlan *plan);
 
 /* The format of a float tensor. */
 WeightFormat bind_float_format(DType t);

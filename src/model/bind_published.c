@@ -317,6 +317,7 @@ static bool plan_stored(const Asked *a) {
     case STORED_NVFP4: return plan_nvfp4(a);
     case STORED_MXFP4: return plan_microscaling(a, WEIGHT_MXFP4, ".weight_packed", 1u << DTYPE_U8);
     case STORED_MXFP8: return plan_microscaling(a, WEIGHT_MXFP8, ".weight", 1u << DTYPE_F8_E4M3);
+    case STORED_ONLINE:
     case STORED_FLOATS: break;
     }
     return false;
@@ -342,7 +343,23 @@ bool bind_plan_published(Binder *b, const LinearSpec *spec, const char *module, 
                          checkpoint_folder(b->names->checkpoint), module);
     plan->packed = (PackedSource){.rows = plan->source.rows, .cols = plan->source.cols, .rows_per_scale = 1};
     plan->origin = p->method;
+    if (a.how->storage == STORED_ONLINE)
+        return bind_fail(b, "\"%s\" is packed, but quantization_mode is online", module);
     if (!plan_stored(&a)) return error_prefix(b->err, "read as %s", p->method);
     if (plan->packed.rows && plan->parts[1]) plan->packed.scale_type = scale_type(plan->parts[1]->dtype);
     return spec->bias || pass_zero_bias(&a);
+}
+
+/* Every linear layer but the head, unless a list says which: embeddings are none, nor are matrices without modules. */
+bool bind_plan_online(Binder *b, const LinearSpec *spec, const char *module, LinearPlan *plan) {
+    const Published *p = &b->quantization.published;
+    const Blueprint *all = b->blueprint;
+    const PublishedWeights *how;
+    if (spec->bare || spec == &all->embedding || spec == &all->positions || spec == &all->per_layer.embedding ||
+        (p->skips_head && spec == &all->head))
+        return true;
+    if (!published_module(p, module, &how, b->err)) return false;
+    plan->ternary = how && how->storage == STORED_ONLINE;
+    if (plan->ternary) plan->origin = p->method;
+    return true;
 }

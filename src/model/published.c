@@ -279,16 +279,20 @@ static const char *const bitnet_used[] = {"quant_method",
                                           NULL};
 
 static bool read_bitnet(Reader *r) {
-    static const char *const classes[] = {"bitlinear", "autobitlinear", NULL}, *const modes[] = {"offline", NULL};
+    static const char *const classes[] = {"bitlinear", "autobitlinear", NULL}, *const modes[] = {"offline", "online",
+                                                                                                 NULL};
     PublishedWeights w = {.storage = STORED_TERNARY, .bits = 2};
     int linear_class, mode;
     if (!read_choice(r, "linear_class", classes, "bitlinear or autobitlinear", &linear_class) ||
-        !read_choice(r, "quantization_mode", modes, "offline: packed ternary weights", &mode) ||
-        !want_false(r, "use_rms_norm"))
+        !read_choice(r, "quantization_mode", modes, "offline or online", &mode) || !want_false(r, "use_rms_norm"))
         return false;
+    if (mode == 1 && linear_class == 0) return fail(r, "linear_class", "autobitlinear, which alone has an online mode");
+    if (mode == 1) w.storage = STORED_ONLINE;
+    r->out->skips_head = !json_get_set(r->block, "modules_to_not_convert");
     r->out->inverse = linear_class == 0;
     snprintf(r->out->note, sizeof r->out->note,
-             "bitnet (%s); weights only: inputs are not rounded to 8 bits as BitNet layers do", classes[linear_class]);
+             "bitnet (%s, %s); weights only: inputs are not rounded to 8 bits as BitNet layers do",
+             classes[linear_class], modes[mode]);
     return read_skipped(r, "modules_to_not_convert") && add_only_rule(r, &w);
 }
 

@@ -12,6 +12,7 @@ typedef enum PublishedStorage {
     STORED_GPTQ,    /* the same, and .g_idx */
     STORED_FP8,     /* .weight in E4M3, .weight_scale_inv or .weight_scale */
     STORED_TERNARY, /* .weight, four to a byte, .weight_scale */
+    STORED_ONLINE,  /* .weight in floats, which become ternary when they run */
     STORED_BLOCKS,  /* NAME_blocks, NAME_scales: MXFP4 */
     STORED_PACKED,  /* .weight_packed .weight_scale .weight_zero_point .weight_shape .weight_g_idx */
     STORED_BYTES,   /* .weight in I8, .weight_scale .weight_zero_point */
@@ -41,6 +42,7 @@ typedef struct Published {
     ModuleList skipped;
     bool zeros_less_one; /* GPTQ: zero points are stored minus one */
     bool sizes_vary;     /* GPTQ: bits and groups are those of the tensors (`dynamic`) */
+    bool skips_head;     /* BitNet online: without a list, the head is not quantised */
     bool inverse;        /* BitNet: weights are divided by their scale */
     char note[256];      /* what inspect says: the form, and what of it is not applied */
 } Published;

@@ -303,6 +303,31 @@ static float *read_bias(const LinearPlan *plan) {
     return values;
 }
 
+/* Of a published form: the rows that are taken, and then, of a transposed block, its columns. */
+static bool arrange_packed(const LinearPlan *plan, Pool *pool, WeightSource *out, void **copy, char note[PACKED_NOTE],
+                           Error *err) {
+    const RowSlice *r = &plan->rows;
+    RowPick pick = {r->total, r->from, r->take, r->period};
+    RowPick inputs = {plan->n_inputs, plan->first_input, plan->n_inputs, 0};
+    PackedSource packed = plan->packed;
+    WeightSource block;
+    void *made = NULL, *picked;
+    *copy = NULL;
+    if (plan->ternary && !packed_ternarise(&plan->source, &packed, &made, err)) return false;
+    bool ok = packed_pick(&packed, plan->transposed ? &inputs : &pick, pool, &block, &picked, note, err);
+    mem_free(made);
+    if (!ok) return false;
+    if (!plan->transposed) {
+        *out = block;
+        *copy = picked;
+        return true;
+    }
+    ok = weight_columns_pick(&block, &pick, out, copy, err);
+    mem_free(picked);
+    if (!note[0]) snprintf(note, PACKED_NOTE, "inputs and outputs change places");
+    return ok;
+}
+
 /* The matrix as the step reads it; *copy: what had to be copied for that. */
 static bool arrange(const LinearPlan *plan, Pool *pool, WeightSource *out, void **copy, char note[PACKED_NOTE],
                     Error *err) {
@@ -310,21 +335,7 @@ static bool arrange(const LinearPlan *plan, Pool *pool, WeightSource *out, void 
     RowPick pick = {r->total, r->from, r->take, r->period};
     RowPick inputs = {plan->n_inputs, plan->first_input, plan->n_inputs, 0};
     WeightSource block;
-    *copy = NULL;
-    if (plan->packed.rows) {
-        void *picked;
-        if (!packed_pick(&plan->packed, plan->transposed ? &inputs : &pick, pool, &block, &picked, note, err))
-            return false;
-        if (!plan->transposed) {
-            *out = block;
-            *copy = picked;
-            return true;
-        }
-        bool ok = weight_columns_pick(&block, &pick, out, copy, err);
-        mem_free(picked);
-        if (!note[0]) snprintf(note, PACKED_NOTE, "inputs and outputs change places");
-        return ok;
-    }
+    if (plan->packed.rows || plan->ternary) return arrange_packed(plan, pool, out, copy, note, err);
     if (plan->unit_rows && weight_is_float(&plan->source)) return weight_unit_rows(&plan->source, out, copy, err);
     if (!plan->transposed) return weight_rows_pick(&plan->source, &pick, out, copy, err);
     return weight_rows_pick(&plan->source, &inputs, &block, copy, err) && /* they lie together: no copy */

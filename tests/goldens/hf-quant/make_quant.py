@@ -225,6 +225,40 @@ def bitnet_job(auto):
     return dict(quant_method="bitnet", linear_class="autobitlinear" if auto else "bitlinear", quantization_mode="offline", modules_to_not_convert=None), pack, read
 
 
+def bitnet_online_job():
+    """The checkpoint has floats, and the layers round them as they run (transformers' WeightQuant)."""
+    def read(name, T):
+        w = T["weight"].float().numpy()
+        s = np.float32(1.0) / np.abs(w).mean(dtype=np.float64).astype(np.float32)
+        return torch.from_numpy(np.clip(np.rint(w * s), -1, 1).astype(np.float32) / s)
+
+    return dict(quant_method="bitnet", linear_class="autobitlinear", quantization_mode="online"), lambda name, w, r: {"weight": w.to(torch.bfloat16)}, read
+
+
+def compressed_act_order():
+    """Inputs in groups of any order: packed by the library in the order of the groups, then put back."""
+    from compressed_tensors.compressors.pack_quantized.helpers import pack_to_int32, unpack_from_int32
+
+    cfg, pack_plain, _ = compressed("pack-quantized", W4(symmetric=False))
+    cfg["config_groups"]["group_0"]["weights"]["actorder"] = "group"
+
+    def pack(name, w, r):
+        order = r.permutation(w.shape[1])
+        g = np.empty(len(order), np.int32)
+        g[order] = np.arange(len(order)) // 32
+        T = pack_plain(name, w[:, order], r)
+        q = unpack_from_int32(T["weight_packed"], 4, w.shape)
+        return dict(T, weight_packed=pack_to_int32(q[:, np.argsort(order)].contiguous(), 4), weight_g_idx=torch.from_numpy(g))
+
+    def read(name, T):
+        (out, n), g = [int(x) for x in T["weight_shape"]], T["weight_g_idx"].numpy()
+        q = unstream(T["weight_packed"].numpy().view(np.uint32).T, 4, n).T
+        z = unstream(T["weight_zero_point"].numpy().view(np.uint32), 4, out)
+        return torch.from_numpy((q - z[:, g]).astype(np.float32) * T["weight_scale"].float().numpy()[:, g])
+
+    return cfg, pack, read
+
+
 def W4(**k):
     return dict(dict(num_bits=4, type="int", symmetric=True, strategy="group", group_size=32), **k)
 
@@ -245,6 +279,7 @@ JOBS = {
     "gptq-int2-g16": (LLAMA, lambda: gptq_job(2, 16, sym=False, v2=True)),
     "ct-int4-group": (LLAMA, lambda: compressed("pack-quantized", W4())),
     "ct-int4-asym": (LLAMA, lambda: compressed("pack-quantized", W4(symmetric=False), scale_dtype=torch.float16, ignore=["lm_head", "re:.*layers\\.1\\.mlp.*"])),
+    "ct-int4-actorder": (LLAMA, compressed_act_order),
     "ct-int8-channel": (LLAMA, lambda: compressed("int-quantized", W8(), DYNAMIC)),
     "ct-fp8-channel": (LLAMA, lambda: compressed("float-quantized", dict(FLOAT, strategy="channel"), dict(DYNAMIC, type="float"))),
     "ct-fp8-tensor": (LLAMA, lambda: compressed("float-quantized", dict(FLOAT, strategy="tensor"), dict(DYNAMIC, type="float", strategy="tensor", dynamic=False),
@@ -255,6 +290,7 @@ JOBS = {
     "fp8-tensor-static": (LLAMA, lambda: fp8_job(True)),
     "fp8-tensor": (LLAMA, lambda: fp8_job(False)),
     "bitnet-offline": (BITNET, lambda: bitnet_job(True)),
+    "bitnet-online": (BITNET, bitnet_online_job),
     "bitnet-llama": (dict(LLAMA, torch_dtype="bfloat16"), lambda: bitnet_job(False)),
 }
 

@@ -348,6 +348,34 @@ static void blocks_of_floats(void **state) {
     check_floats(PACKED_FP4, 32, WEIGHT_F32);
 }
 
+/* By hand: the mean magnitude of the two rows is 1.5, so 0.75 is half of it and rounds to even, to 0. */
+static void floats_made_ternary(void **state) {
+    static const float values[2][4] = {{0.75f, -0.75f, 1, -3}, {2, -0.5f, 4, 0}},
+                       ternary[2][4] = {{0, 0, 1, -1}, {1, 0, 1, 0}};
+    WeightSource floats = {.format = WEIGHT_F32, .rows = 2, .cols = 4, .codes = values}, w;
+    RowPick rows = {2, 0, 2, 0};
+    PackedSource packed;
+    void *made, *copy;
+    char note[PACKED_NOTE];
+    float row[4];
+    Error err = {""};
+    Pool *pool = pool_new(1, &err);
+    (void)state;
+    assert_true(packed_ternarise(&floats, &packed, &made, &err));
+    assert_true(packed_pick(&packed, &rows, pool, &w, &copy, note, &err));
+    for (int r = 0; r < 2; r++) {
+        weight_row(&w, r, row);
+        for (int k = 0; k < 4; k++) assert_true(row[k] == ternary[r][k] * (1 / (1 / 1.5f)));
+    }
+    mem_free(copy);
+    mem_free(made);
+    float broken[8] = {[3] = __builtin_nanf("")};
+    floats.codes = broken;
+    assert_false(packed_ternarise(&floats, &packed, &made, &err));
+    assert_non_null(strstr(err.text, "not finite"));
+    pool_free(pool);
+}
+
 int main(void) {
     assert_true(kernels_select(NULL, NULL));
     const struct CMUnitTest tests[] = {
@@ -360,6 +388,7 @@ int main(void) {
         cmocka_unit_test(signed_bytes),
         cmocka_unit_test(ternary),
         cmocka_unit_test(blocks_of_floats),
+        cmocka_unit_test(floats_made_ternary),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

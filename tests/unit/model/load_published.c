@@ -130,6 +130,16 @@ static void a_list_must_not_contradict_the_tensors(void **state) {
             "\"model.layers.0.self_attn.q_proj\" is quantised");
 }
 
+static void online_weights_are_floats(void **state) {
+    (void)state;
+    refuses("bitnet-offline", (Change){"\"offline\"", "\"online\"", NULL, {0}},
+            "packed, but quantization_mode is online");
+    says("bitnet-online",
+         (Change){"\"quant_method\"", "\"modules_to_not_convert\": [\"o_proj\"], \"quant_method\"", NULL, {0}},
+         "bf16: 3 matrices",
+         "int 2-bit g64 (bitnet): 11 matrices"); /* a list without the head in it: the head is one */
+}
+
 static void sizes_are_those_of_the_tensors(void **state) {
     (void)state;
     refuses("gptq-int4", (Change){"\"group_size\": 32", "\"group_size\": 64", NULL, {0}},
@@ -212,6 +222,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(inspect_says_what_became_of_the_weights),
         cmocka_unit_test(a_list_must_not_contradict_the_tensors),
+        cmocka_unit_test(online_weights_are_floats),
         cmocka_unit_test(sizes_are_those_of_the_tensors),
         cmocka_unit_test(tensors_that_cannot_be),
         cmocka_unit_test(keys_are_accounted_for),

@@ -155,7 +155,7 @@ static void what_is_not_known_is_refused_by_name(void **state) {
     assert_refused("\"quant_method\": \"fp8\", \"fmt\": \"e5m2\"", "fmt is e5m2");
     assert_refused("\"quant_method\": \"fp8\", \"weight_block_size\": [128]", "two sizes");
     assert_refused("\"quant_method\": \"bitnet\", \"use_rms_norm\": true", "use_rms_norm is true");
-    assert_refused("\"quant_method\": \"bitnet\", \"quantization_mode\": \"online\"", "quantization_mode is online");
+    assert_refused("\"quant_method\": \"bitnet\", \"quantization_mode\": \"online\"", "linear_class is absent");
     assert_refused(CT "\"format\": \"marlin-24\", \"config_groups\": {\"a\": {\"targets\": [\"Linear\"]}}",
                    "marlin-24");
     assert_refused(CT "\"format\": \"pack-quantized\"", "config_groups is absent");
