@@ -1,5 +1,6 @@
-/* Fuzz target: any text as a chat template, rendered with two messages and a tool. It may fail with an error, it may
- * not run for ever, read outside its values or leak. The template lives in a folder of its own, as in a checkpoint. */
+/* Fuzz target: any text as a chat template, rendered with two messages and a tool, or with the JSON object behind the
+ * first NUL as a client's request. It may fail with an error, it may not run for ever, read outside its values or leak.
+ * The template lives in a folder of its own, as in a checkpoint. */
 #define _GNU_SOURCE
 #include "fuzz/input.h"
 
@@ -38,12 +39,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     make_folder();
     FILE *out = fopen(file, "wb");
     if (!out) return 0;
-    fwrite(data, 1, size, out);
+    const uint8_t *end = size ? memchr(data, 0, size) : NULL;
+    fwrite(data, 1, end ? (size_t)(end - data) : size, out);
     fclose(out);
     Error err;
     Buffer text = {0};
     ChatTemplate *t = template_load(folder, &err);
-    if (t) template_render(t, json_root(variables), &text, &err);
+    JsonDoc *sent = t && end ? json_parse((const char *)end + 1, size - 1 - (size_t)(end - data), 0, &err) : NULL;
+    if (t) template_render_chat(t, json_root(sent ? sent : variables), &text, &err);
+    json_free(sent);
     template_free(t);
     buffer_clear(&text);
     return 0;
