@@ -27,13 +27,16 @@ from build_peer import fetch  # noqa: E402
 
 
 def install_packages():
-    target = FOLDER / "python"
-    if not target.exists():
+    target, wanted = FOLDER / "python", HERE / "requirements.txt"
+    installed = target / "requirements.txt"
+    if not installed.exists() or installed.read_text() != wanted.read_text():
         part = FOLDER / "python.part"
         shutil.rmtree(part, ignore_errors=True)
         subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-warn-conflicts",
                         "--root-user-action=ignore", "--target", str(part),
-                        "-r", str(HERE / "requirements.txt")], check=True)
+                        "-r", str(wanted)], check=True)
+        shutil.copy(wanted, part)
+        shutil.rmtree(target, ignore_errors=True)
         part.rename(target)
 
 
