@@ -97,8 +97,19 @@ static const LayoutRule ernie_moe[] = {
     DROP("*mtp_emb_norm.*"), DROP("*e_score_correction_bias*"), END};
 static const LayoutRule exaone_moe[] = {MOVE("*.mlp.e_score_correction_bias", "*.mlp.gate.e_score_correction_bias"),
                                         END};
-static const LayoutRule falcon_h1[] = {
-    {LAYOUT_REFUSE, "*", "multipliers not yet folded into the weights", NULL, WHEN_RAW_CONV, NULL}, END};
+#define SCALE(from, key, otherwise) \
+    { LAYOUT_SCALE, from, key, otherwise, WHEN_RAW_CONV, NULL }
+/* mlx-lm leaves key_multiplier out, and the values' share of attention_in_multiplier: so does this. */
+static const LayoutRule falcon_h1[] = {SCALE("*embed_tokens.weight", "embedding_multiplier", "5.656854249492381"),
+                                       SCALE("*lm_head.weight", "lm_head_multiplier", "0.0390625"),
+                                       SCALE("*q_proj.weight", "attention_in_multiplier", "1"),
+                                       SCALE("*k_proj.weight", "attention_in_multiplier", "1"),
+                                       SCALE("*o_proj.weight", "attention_out_multiplier", "0.9375"),
+                                       SCALE("*out_proj.weight", "ssm_out_multiplier", "0.23570226039551587"),
+                                       SCALE("*gate_proj.weight", "mlp_multipliers[0]", "0.8838834764831844"),
+                                       SCALE("*down_proj.weight", "mlp_multipliers[1]", "0.5859375"),
+                                       {LAYOUT_SCALE_SSM, "*in_proj.weight", NULL, NULL, WHEN_RAW_CONV, NULL},
+                                       END};
 static const LayoutRule gear[] = {DROP("*embed_scale"),
                                   {LAYOUT_CONV, "*key_conv.weight", NULL, NULL, WHEN_ALWAYS, NULL},
                                   {LAYOUT_CONV, "*value_conv.weight", NULL, NULL, WHEN_ALWAYS, NULL},

@@ -28,6 +28,8 @@ typedef enum LayoutAction {
     LAYOUT_SWAP,      /* the last two axes */
     LAYOUT_CONV,      /* [channels, 1, kernel] to [channels, kernel, 1], where it is not so already */
     LAYOUT_ADD_ONE,   /* vectors: 1 added, rounded to their number format */
+    LAYOUT_SCALE,     /* times the number at the config's key `to`, "key" or "key[1]"; `other`: its default */
+    LAYOUT_SCALE_SSM, /* rows of a Mamba-2 in_proj times ssm_in_multiplier and their section's of ssm_multipliers */
     LAYOUT_UNIT_ROWS, /* each row divided by its length */
     LAYOUT_SQUEEZE,   /* no axes of size 1 */
     LAYOUT_FLATTEN,   /* one axis */

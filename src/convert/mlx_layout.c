@@ -7,6 +7,7 @@
 #include "model/config.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { NAME = NAME_MAX_BYTES };
@@ -269,6 +270,37 @@ static bool refuse(const Walk *w, const LayoutRule *r, Error *err) {
                      w->source->file, w->name, r->to);
 }
 
+/* A number of the config at "key" or "key[1]", else the default. */
+static float config_scale(const Layout *l, const char *path, const char *otherwise) {
+    char key[64];
+    const char *open = strchr(path, '[');
+    double value = strtod(otherwise, NULL);
+    snprintf(key, sizeof key, "%.*s", open ? (int)(open - path) : (int)strlen(path), path);
+    const JsonValue *v = text_key(l, key);
+    json_number(open ? json_item(v, (uint32_t)atoi(open + 1)) : v, &value);
+    return (float)value;
+}
+
+/* Sections z, x, B, C and dt of in_proj. */
+static bool scale_sections(Walk *w, Error *err) {
+    static const char *const keys[5] = {"ssm_multipliers[0]", "ssm_multipliers[1]", "ssm_multipliers[2]",
+                                        "ssm_multipliers[3]", "ssm_multipliers[4]"};
+    static const char *const defaults[5] = {"0.3535533905932738", "0.25", "0.3535533905932738", "0.5",
+                                            "0.3535533905932738"};
+    const Layout *l = w->layout;
+    int64_t inner = text_int(l, "mamba_d_ssm", 1536), heads = text_int(l, "mamba_n_heads", 24);
+    int64_t state = text_int(l, "mamba_n_groups", 1) * text_int(l, "mamba_d_state", 128);
+    int64_t sizes[5] = {inner, inner, state, state, heads}, end = 0;
+    for (int i = 0; i < 5; i++) {
+        end += sizes[i];
+        w->view.sections[i].end = end;
+        w->view.sections[i].scale = config_scale(l, keys[i], defaults[i]);
+        w->view.sections[i].and_scale = config_scale(l, "ssm_in_multiplier", "1.25");
+    }
+    w->view.n_sections = 5;
+    return end == w->view.rows || wrong_shape(w, err);
+}
+
 static bool apply_shape(Walk *w, const LayoutRule *r, Error *err) {
     LayoutTensor *v = &w->view;
     int64_t n = v->rows * v->cols, head_dim = text_int(w->layout, "head_dim", 0);
@@ -279,6 +311,13 @@ static bool apply_shape(Walk *w, const LayoutRule *r, Error *err) {
         view_reshape(v, 3, (int64_t[]){v->shape[0], v->shape[2], 1});
         return true;
     case LAYOUT_ADD_ONE: v->add_one = v->n_dims == 1; return true;
+    case LAYOUT_SCALE:
+        v->sections[0].end = v->rows;
+        v->sections[0].scale = config_scale(w->layout, r->to, r->other);
+        v->sections[0].and_scale = 1;
+        v->n_sections = 1;
+        return true;
+    case LAYOUT_SCALE_SSM: return scale_sections(w, err);
     case LAYOUT_UNIT_ROWS: v->unit_rows = true; return true;
     case LAYOUT_SQUEEZE: view_squeeze(v); return true;
     case LAYOUT_FLATTEN: view_reshape(v, 1, &n); return true;

@@ -22,6 +22,12 @@ typedef struct LayoutTensor {
     int64_t rows, cols;
     int64_t offset, block_rows, block_stride, row_stride, col_stride;
     bool add_one, unit_rows;
+    /* Rows of the first section times scale[0], and so on; in the source's number format. */
+    struct {
+        int64_t end;
+        float scale, and_scale; /* and_scale: what is multiplied with scale first; 1: nothing */
+    } sections[5];
+    int n_sections;
 } LayoutTensor;
 
 typedef struct Layout {

@@ -55,9 +55,18 @@ static int64_t rows_of_task(const PlannedTensor *t) {
 }
 
 /* What the layout does to values, rounded to the source's number format as mlx-lm does while it loads. */
-static void change_row(const PlannedTensor *t, float *x) {
+static void change_row(const PlannedTensor *t, int64_t row, float *x) {
     int64_t cols = t->source->cols;
     double squares = 0;
+    for (int s = 0; s < t->source->n_sections; s++) {
+        if (row >= t->source->sections[s].end) continue;
+        float scale[2] = {t->source->sections[s].scale, t->source->sections[s].and_scale};
+        floats_round(t->from, scale, 2);
+        scale[0] *= scale[1];
+        floats_round(t->from, scale, 1);
+        for (int64_t j = 0; j < cols; j++) x[j] *= scale[0];
+        break;
+    }
     if (t->source->add_one)
         for (int64_t j = 0; j < cols; j++) x[j] += 1.0f;
     if (t->source->unit_rows) {
@@ -72,13 +81,13 @@ static void make_row(const PlannedTensor *t, int64_t row, int64_t i, Bench *b) {
     const uint8_t *bytes = layout_row(t->source, row, b->gathered);
     uint8_t *codes = b->codes + (uint64_t)i * t->row.codes;
     int64_t cols = t->source->cols;
-    bool changed = t->source->add_one || t->source->unit_rows;
+    bool changed = t->source->add_one || t->source->unit_rows || t->source->n_sections;
     if (!t->is_float || (!t->quantized && t->from == t->to && !changed)) {
         memcpy(codes, bytes, t->row.codes);
         return;
     }
     floats_read(t->from, bytes, cols, b->x);
-    if (changed) change_row(t, b->x);
+    if (changed) change_row(t, row, b->x);
     if (t->from != t->to) floats_round(t->to, b->x, cols);
     if (t->quantized)
         encode_row(&t->form, b->x, codes, b->scales + (uint64_t)i * t->row.scales,

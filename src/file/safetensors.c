@@ -145,6 +145,7 @@ static bool header_parse(Safetensors *s, Error *err) {
     for (uint32_t i = 0; i < root->length; i++) {
         const JsonMember *m = &root->members[i];
         if (strcmp(m->key, "__metadata__") == 0) {
+            if (m->value.type == JSON_NULL) continue; /* mlx.core.save_safetensors writes it so when it is given none */
             s->metadata = &m->value;
             if (!metadata_check(s->metadata, err)) return false;
             continue;
