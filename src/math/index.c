@@ -148,3 +148,57 @@ bool index_choose(const IndexArgs *args, const IndexRow *rows, int n_rows, Pool 
     pool_run(pool, index_task, &c, n_rows);
     return true;
 }
+
+/* ---- whole blocks ---- */
+
+typedef struct BlockContext {
+    const BlockArgs *args;
+    BlockRow *rows;
+    uint64_t *ranks; /* [threads][2 * stride] */
+    int *chosen;     /* [threads][n_chosen] */
+    size_t stride;
+} BlockContext;
+
+/* The ranks of all blocks up to the row's own. */
+static void rank_blocks(const BlockArgs *args, const BlockRow *row, uint64_t *ranks, int n) {
+    memset(ranks, 0, (size_t)n * sizeof *ranks);
+    for (int page = 0; page < pages_of(row->position); page++) {
+        float scores[KV_PAGE], *out[1] = {scores};
+        kv_page_scores(row->view, page, 0, &row->q, 1, 1, out);
+        for (int i = 0; i < KV_PAGE && page * KV_PAGE + i <= row->position; i++) {
+            int block = (page * KV_PAGE + i) / args->block;
+            uint64_t rank = rank_of(scores[i], block);
+            ranks[block] = rank > ranks[block] ? rank : ranks[block];
+        }
+    }
+    for (int b = n > args->n_local ? n - args->n_local : 0; b < n; b++)
+        ranks[b] = (uint64_t)UINT32_MAX << 32 | (uint32_t)(INT32_MAX - b);
+}
+
+static void block_task(void *context, int task, int thread) {
+    const BlockContext *c = context;
+    BlockRow *row = &c->rows[task];
+    int n = row->position / c->args->block + 1, n_chosen = c->args->n_chosen;
+    uint64_t *ranks = c->ranks + (size_t)thread * 2 * c->stride;
+    int *chosen = c->chosen + (size_t)thread * (size_t)n_chosen;
+    rank_blocks(c->args, row, ranks, n);
+    take_best(ranks, ranks + c->stride, n, n_chosen, chosen);
+    row->n = 0;
+    for (int i = 0; i < n_chosen; i++)
+        for (int p = chosen[i] * c->args->block; p < (chosen[i] + 1) * c->args->block && p <= row->position; p++)
+            row->positions[row->n++] = p;
+}
+
+bool index_blocks(const BlockArgs *args, BlockRow *rows, int n_rows, Pool *pool, Arena *arena) {
+    BlockContext c = {.args = args, .rows = rows};
+    size_t threads = (size_t)pool_threads(pool);
+    for (int r = 0; r < n_rows; r++) {
+        size_t wanted = (size_t)(rows[r].position / args->block + 1);
+        if (wanted > c.stride) c.stride = wanted;
+    }
+    c.ranks = arena_array(arena, threads * 2, c.stride * sizeof *c.ranks);
+    c.chosen = arena_array(arena, threads, (size_t)args->n_chosen * sizeof *c.chosen);
+    if (!c.ranks || !c.chosen) return false;
+    pool_run(pool, block_task, &c, n_rows);
+    return true;
+}

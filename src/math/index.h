@@ -28,5 +28,20 @@ typedef struct IndexArgs {
 
 bool index_choose(const IndexArgs *args, const IndexRow *rows, int n_rows, Pool *pool,
                   Arena *arena); /* false: out of memory */
+/* Choosing whole blocks: a block's score is the best q . k_p of its visible positions; the last n_local blocks come
+ * first, then the best, and of equal scores the lower one. For rows with more than n_chosen blocks. */
+typedef struct BlockRow {
+    const KvView *view;
+    int position;
+    const float *q; /* [k_dim] */
+    int *positions; /* [n_chosen * block], written: the visible positions of the chosen blocks, ascending */
+    int n;          /* written: how many */
+} BlockRow;
+
+typedef struct BlockArgs {
+    int block, n_chosen, n_local;
+} BlockArgs;
+
+bool index_blocks(const BlockArgs *args, BlockRow *rows, int n_rows, Pool *pool, Arena *arena);
 
 #endif

@@ -22,6 +22,9 @@ typedef struct AttentionWeights {
     Norm q_norm, k_norm, v_norm, o_norm;
     const float *sinks, *q_gain, *k_grid, *v_grid, *second_weight, *second_bias;
     Conv k_conv, v_conv;
+    Norm head_norm;
+    const Linear *index_q, *index_k;
+    Norm index_q_norm, index_k_norm;
 } AttentionWeights;
 
 typedef struct IndexWeights {
@@ -128,7 +131,7 @@ typedef struct ExpertsWeights {
     const int32_t *by_token;           /* NULL: the router chooses */
     const Linear **gate, **up, **down; /* [experts] */
     const Linear *latent_in, *latent_out;
-    Norm latent_norm;
+    Norm latent_norm, latent_in_norm, each_norm;
     const float *expert_scale;
     MlpWeights shared;
     Norm router_norm, input_norm, dense_out, experts_out;
@@ -160,6 +163,7 @@ typedef struct LayerWeights {
     Norm altup_norm;
     const float *altup_scale;
     HyperWeights hyper_mixer, hyper_ffn;
+    const float *mixer_gate, *ffn_gate;
     const float *scalar, *skip;
 } LayerWeights;
 

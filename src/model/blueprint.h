@@ -42,9 +42,10 @@ enum { EXPERT_FORMS = 4 }; /* of a list of experts or heads, ended by one withou
 
 typedef enum NormKind {
     NORM_NONE,
-    NORM_RMS,   /* x / sqrt(mean(x^2) + eps) * weight */
-    NORM_LAYER, /* (x - mean) / sqrt(variance + eps) * weight + bias */
-    NORM_GAIN,  /* x * weight, one number for all */
+    NORM_RMS,    /* x / sqrt(mean(x^2) + eps) * weight */
+    NORM_LAYER,  /* (x - mean) / sqrt(variance + eps) * weight + bias */
+    NORM_SCALED, /* x * weight, divided by the root of its mean square: the weight comes first */
+    NORM_GAIN,   /* x * weight, one number for all */
 } NormKind;
 
 typedef struct NormSpec {
@@ -105,6 +106,16 @@ typedef struct BlockPattern {
     int local, stride;
 } BlockPattern;
 
+/* Which blocks of positions the heads of a key-value head see: those whose index keys answer its index query best, and
+ * the last few. The index is rotated as the attention is. */
+typedef struct BlockIndexSpec {
+    int n_heads, head_dim; /* a head for each key-value head */
+    int block, n_chosen;   /* positions of a block, blocks that are seen; n_chosen 0: no index */
+    int n_local;           /* blocks at the end that always are */
+    LinearSpec q, k;       /* [n_heads * head_dim, hidden], [head_dim, hidden] */
+    NormSpec q_norm, k_norm;
+} BlockIndexSpec;
+
 /* A second reading of an earlier layer's keys and values, all of them. Per head the result is
  * g * second + (1 - g) * own with g = sigmoid(query . weight + bias), of the rotated query. */
 typedef struct SecondReading {
@@ -119,6 +130,7 @@ typedef struct AttentionSpec {
     int window; /* a row at p sees p - window + 1 .. p; 0: all before it */
     int chunk;  /* a row at p sees from p - p % chunk on; 0: no such limit */
     BlockPattern blocks;
+    BlockIndexSpec block_index;
     bool both_ways; /* of an encoder: a row sees the rows after it too, up to window - 1 away; nothing is kept */
     bool tiled;     /* query head h reads key-value head h % n_kv_heads, not h / (n_heads / n_kv_heads) */
     float scale;    /* of the scores */
@@ -139,8 +151,9 @@ typedef struct AttentionSpec {
     ConvSpec k_conv, v_conv; /* of keys and values as they were projected, over the last `kernel` positions */
     int kernel;
     PositionScale position_scale;
-    const char *sinks; /* tensor [n_heads]: one more logit per head, without a value */
-    LinearSpec gate;   /* from the mixer's input */
+    const char *sinks;  /* tensor [n_heads]: one more logit per head, without a value */
+    NormSpec head_norm; /* of what each head gives, before the gate: [v_dim] */
+    LinearSpec gate;    /* from the mixer's input */
     GateKind gate_kind;
     Activation gate_act; /* ACT_SIGMOID */
     NormSpec o_norm;     /* before the output projection, over all heads */
@@ -368,6 +381,8 @@ typedef struct ExpertsSpec {
     int latent;                       /* the width in which experts work, in place of the hidden one; 0: none */
     LinearSpec latent_in, latent_out; /* [latent, hidden] of what they read, [hidden, latent] of their weighed sum */
     NormSpec latent_norm;             /* of that sum, before latent_out */
+    NormSpec latent_in_norm;          /* of what latent_in gives */
+    NormSpec each_norm;               /* of what each expert gives, before it is weighed */
     int n_identity;                   /* the last of the rule's experts give back their input, and have no weights */
     MlpSpec expert;                   /* width, activation, limits of one; its names are not used */
     bool weigh_inputs;                /* an expert's weight multiplies its input, not its output */
@@ -447,6 +462,13 @@ typedef struct HyperSpec {
     HyperNames end;        /* [n] mixes of the sum that the head reads, scale [1]; no name: delayed ones */
 } HyperSpec;
 
+/* A half's result y is added to the hidden row x as a x + b y, channel by channel: b = sigmoid(gate / temperature) and
+ * a = sqrt(max(sigmoid(-gate / temperature) * (1 + b), 1e-3)). */
+typedef struct ResidualGateSpec {
+    const char *gate; /* tensor [hidden]; NULL: x + y */
+    float temperature;
+} ResidualGateSpec;
+
 typedef struct LayerSpec {
     int names_back;      /* '*' in its names is its number less this: layers that run again, or are counted anew */
     NormSpec enter_norm; /* of the hidden rows before all else: what goes on from there */
@@ -455,8 +477,9 @@ typedef struct LayerSpec {
     NormSpec mid_norm;             /* of the hidden rows once the mixer's are added: what goes on from there */
     bool parallel; /* both halves read the layer's input (the mixer's norm where ffn_norm is none) and are added at once
                     */
-    float mixer_scale, ffn_scale; /* of each half's result; 0: 1 */
-    float mixer_keep, ffn_keep;   /* of the hidden rows before it is added; 0: 1. Not with `parallel` */
+    float mixer_scale, ffn_scale;          /* of each half's result; 0: 1 */
+    float mixer_keep, ffn_keep;            /* of the hidden rows before it is added; 0: 1. Not with `parallel` */
+    ResidualGateSpec mixer_gate, ffn_gate; /* not with `parallel` */
     LaurelSpec laurel;
     /* Where Blueprint.residual_block is not 0. */
     ResidualSpec mixer_residual, ffn_residual;

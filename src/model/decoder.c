@@ -5,6 +5,7 @@
  * are except to schedule work. */
 #include "model/mechanism.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { EMBED_ROWS = 16, FINITE_ROWS = 4 };
@@ -111,6 +112,29 @@ static const float *ffn_input(Step *s, int layer, const float *fallback, float *
     return to;
 }
 
+/* Adds a half's result y to the hidden rows, through a gate where there is one. False: out of memory. */
+static bool add_half(Step *s, const ResidualGateSpec *spec, const float *gate, const float *y) {
+    int hidden = s->blueprint->hidden;
+    if (!gate) {
+        ops_add(s->pool, s->hidden, y, s->hidden, s->n, hidden);
+        return true;
+    }
+    float *a = step_floats(s, 1, hidden), *b = step_floats(s, 1, hidden);
+    if (!a || !b) return false;
+    for (int c = 0; c < hidden; c++) {
+        b[c] = gate[c] / spec->temperature;
+        a[c] = -b[c];
+    }
+    ops_act(s->pool, ACT_SIGMOID, a, a, 1, hidden);
+    ops_act(s->pool, ACT_SIGMOID, b, b, 1, hidden);
+    for (int c = 0; c < hidden; c++) a[c] = sqrtf(fmaxf(a[c] * (1 + b[c]), 1e-3f));
+    for (size_t i = 0; i < (size_t)s->n * (size_t)hidden; i++) {
+        size_t c = i % (size_t)hidden;
+        s->hidden[i] = a[c] * s->hidden[i] + b[c] * y[i];
+    }
+    return true;
+}
+
 /* Adds the mixer's output y to the hidden rows (in: what it read) and norms them for the feed-forward: the usual pair
  * in one pass. */
 static const float *add_mixer(Step *s, int layer, const float *in, Scratch *t) {
@@ -125,6 +149,8 @@ static const float *add_mixer(Step *s, int layer, const float *in, Scratch *t) {
         step_tap(s, layer, "mid norm", s->hidden, hidden);
         return ffn_input(s, layer, s->hidden, t->x);
     }
+    if (w->mixer_gate)
+        return add_half(s, &spec->mixer_gate, w->mixer_gate, t->y) ? ffn_input(s, layer, s->hidden, t->x) : NULL;
     if (spec->laurel.rank) return laurel_add(s, layer, in, t->y) ? ffn_input(s, layer, s->hidden, t->x) : NULL;
     if (spec->ffn_norm.kind != NORM_RMS || s->n_blocks) {
         ops_add(s->pool, s->hidden, t->y, s->hidden, s->n, hidden);
@@ -184,7 +210,8 @@ static bool layer_finish(Step *s, int layer, const float *in, Scratch *t) {
     } else if (spec->mixer) {
         finish_mixer(s, layer, t->y);
     }
-    if (spec->mixer || spec->ffn) ops_add(s->pool, s->hidden, t->y, s->hidden, s->n, s->blueprint->hidden);
+    if ((spec->mixer || spec->ffn) && !add_half(s, &spec->ffn_gate, s->weights->layers[layer].ffn_gate, t->y))
+        return false;
     if (s->per_layer && !s->blueprint->altup.n) { /* with several streams it is added to the others */
         if (!per_layer_apply(s, layer, s->hidden, t->y)) return false;
         ops_add(s->pool, s->hidden, t->y, s->hidden, s->n, s->blueprint->hidden);

@@ -48,11 +48,19 @@ bool step_linear(Step *s, const LinearJob *jobs, int n_jobs, const float *x, int
     return true;
 }
 
+static void scaled_norm(const Step *s, const NormSpec *spec, const Norm *norm, const float *x, float *y, int rows,
+                        int cols) {
+    for (size_t i = 0; i < (size_t)rows * (size_t)cols; i++) y[i] = x[i] * norm->weight[i % (size_t)cols];
+    ops_rms_norm(s->pool, y, NULL, spec->eps, y, rows, cols);
+}
+
 void step_norm(const Step *s, const NormSpec *spec, const Norm *norm, const float *x, float *y, int rows, int cols) {
     if (spec->kind == NORM_RMS)
         ops_rms_norm(s->pool, x, norm->weight, spec->eps, y, rows, cols);
     else if (spec->kind == NORM_LAYER)
         ops_layer_norm(s->pool, x, norm->weight, norm->bias, spec->eps, y, rows, cols);
+    else if (spec->kind == NORM_SCALED)
+        scaled_norm(s, spec, norm, x, y, rows, cols);
     else if (spec->kind == NORM_GAIN)
         ops_scale(s->pool, x, norm->weight[0], y, rows, cols);
 }

@@ -221,6 +221,8 @@ static bool plan_layer(Binder *b, int layer, LayerWeights *w) {
            bind_norm(b, &spec->mid_norm, i, hidden, &w->mid_norm) &&
            bind_norm(b, &spec->output_norm, i, hidden, &w->output_norm) &&
            bind_vector(b, spec->scalar, i, 1, 0, &w->scalar) && bind_vector(b, spec->skip, i, 1, 0, &w->skip) &&
+           bind_vector(b, spec->mixer_gate.gate, i, hidden, 0, &w->mixer_gate) &&
+           bind_vector(b, spec->ffn_gate.gate, i, hidden, 0, &w->ffn_gate) &&
            (!spec->mixer || spec->mixer->bind(b, spec, i, w)) && (!spec->ffn || spec->ffn->bind(b, spec, i, w)) &&
            plan_residual(b, &spec->mixer_residual, i, &w->mixer_residual) &&
            plan_residual(b, &spec->ffn_residual, i, &w->ffn_residual) && plan_layer_input(b, i, w) &&

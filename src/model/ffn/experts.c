@@ -34,6 +34,8 @@ bool experts_bind(Binder *b, const LayerSpec *layer_spec, int layer, LayerWeight
            bind_linear(b, &e->latent_in, layer, dim, hidden, &w->latent_in) &&
            bind_linear(b, &e->latent_out, layer, hidden, dim, &w->latent_out) &&
            bind_norm(b, &e->latent_norm, layer, dim, &w->latent_norm) &&
+           bind_norm(b, &e->latent_in_norm, layer, dim, &w->latent_in_norm) &&
+           bind_norm(b, &e->each_norm, layer, dim, &w->each_norm) &&
            bind_experts(b, e->gate, layer, own, e->expert.width, dim, &w->gate) &&
            bind_experts(b, e->up, layer, own, e->expert.width, dim, &w->up) &&
            bind_experts(b, e->down, layer, own, dim, e->expert.width, &w->down) &&
@@ -248,6 +250,7 @@ static bool run_chosen(Step *s, int layer, const Routes *t, const float *x, floa
     mlp_activate(s, &e->expert, gate, up, t->first[t->n_own]);
     if (!experts_out(s, layer, t, up, pairs)) return false;
     give_back(t, x, (size_t)dim, pairs);
+    step_norm(s, &e->each_norm, &s->weights->layers[layer].experts.each_norm, pairs, pairs, t->n_pairs, dim);
     SumJob sum = {
         t, pairs, out, s->n, dim, e->rule.n_chosen, e->routed_scale == 0 ? 1 : e->routed_scale, e->weigh_inputs};
     pool_run(s->pool, sum_task, &sum, (s->n + SUM_ROWS - 1) / SUM_ROWS);
@@ -260,9 +263,9 @@ static bool run_latent(Step *s, int layer, const Routes *t, const float *x, floa
     const ExpertsWeights *w = &s->weights->layers[layer].experts;
     float *in = step_floats(s, s->n, e->latent), *sum = step_floats(s, s->n, e->latent);
     LinearJob down = {.w = w->latent_in, .y = in}, up = {.w = w->latent_out, .y = out};
-    if (!in || !sum || !step_linear(s, &down, 1, x, s->blueprint->hidden, layer, "latent experts") ||
-        !run_chosen(s, layer, t, in, sum))
-        return false;
+    if (!in || !sum || !step_linear(s, &down, 1, x, s->blueprint->hidden, layer, "latent experts")) return false;
+    step_norm(s, &e->latent_in_norm, &w->latent_in_norm, in, in, s->n, e->latent);
+    if (!run_chosen(s, layer, t, in, sum)) return false;
     step_norm(s, &e->latent_norm, &w->latent_norm, sum, sum, s->n, e->latent);
     return step_linear(s, &up, 1, sum, e->latent, layer, "latent experts out");
 }

@@ -4,6 +4,7 @@
  * would find them after a step of its own. */
 #include "math/rope.h"
 #include "model/mechanism.h"
+#include "model/mixers/block_index.h"
 #include "model/mixers/block_pattern.h"
 #include "model/mixers/heads.h"
 #include "model/mixers/kv_conv.h"
@@ -59,6 +60,7 @@ static bool attention_bind(Binder *b, const LayerSpec *spec, int layer, LayerWei
            bind_vector(b, a->q_gain, layer, a->n_heads, 0, &w->q_gain) &&
            bind_vector(b, a->second.weight, layer, (int64_t)a->n_heads * a->head_dim, 0, &w->second_weight) &&
            bind_vector(b, a->second.bias, layer, a->n_heads, 0, &w->second_bias) &&
+           bind_norm(b, &a->head_norm, layer, value_dim(a), &w->head_norm) && block_index_bind(b, a, layer, w) &&
            bind_norm(b, &a->o_norm, layer, mixed, &w->o_norm) && bind_linear(b, &a->o, layer, hidden, mixed, &w->o);
 }
 
@@ -131,8 +133,9 @@ static int first_seen(const AttentionSpec *a, int position) {
     return chunk > first ? chunk : first;
 }
 
-/* Over the keys and values of layer `source`: what this one sees of them, or `all` up to the row's own. */
-static bool attend_rows(Step *s, int layer, int source, bool all, const float *q, float *out) {
+/* Over the keys and values of layer `source`: what this one sees of them, or `all` up to the row's own. keys: NULL, or
+ * [n][n_heads], of which rows without positions see all. */
+static bool attend_rows(Step *s, int layer, int source, bool all, const AttendKeys *keys, const float *q, float *out) {
     const AttentionSpec *a = &s->blueprint->layers[layer].attention;
     AttendRow *rows = arena_array(s->arena, (size_t)s->n, sizeof *rows);
     AttendArgs args = {.n_heads = a->n_heads,
@@ -148,6 +151,10 @@ static bool attend_rows(Step *s, int layer, int source, bool all, const float *q
                               .position = last_seen(a, position, s->places[r].end),
                               .q = q + (size_t)r * k_width,
                               .out = out + (size_t)r * v_width};
+        if (keys && keys[(size_t)r * (size_t)a->n_heads].positions) {
+            rows[r].keys = keys + (size_t)r * (size_t)a->n_heads;
+            rows[r].keys_per_head = true;
+        }
     }
     if (a->blocks.block && !block_pattern_apply(&a->blocks, s, a->n_heads, rows)) return false;
     return attend(&args, rows, s->n, s->pool, s->arena);
@@ -159,7 +166,7 @@ static bool read_again(Step *s, int layer, const float *q, float *mixed) {
     const AttentionWeights *w = &s->weights->layers[layer].attention;
     if (!a->second.weight) return true;
     float *second = step_floats(s, s->n, a->n_heads * value_dim(a)), *gate = step_floats(s, s->n, a->n_heads);
-    if (!second || !gate || !attend_rows(s, layer, a->second.layer, true, q, second)) return false;
+    if (!second || !gate || !attend_rows(s, layer, a->second.layer, true, NULL, q, second)) return false;
     heads_dot(s, q, w->second_weight, w->second_bias, gate, a->n_heads, a->head_dim);
     ops_act(s->pool, ACT_SIGMOID, gate, gate, s->n, a->n_heads);
     heads_mix(s, gate, second, mixed, a->n_heads, value_dim(a));
@@ -167,11 +174,11 @@ static bool read_again(Step *s, int layer, const float *q, float *mixed) {
 }
 
 /* What the rows see, rotated queries in. */
-static bool read_rows(Step *s, int layer, float *q, float *mixed) {
+static bool read_rows(Step *s, int layer, const AttendKeys *keys, float *q, float *mixed) {
     const AttentionSpec *a = &s->blueprint->layers[layer].attention;
     int source = a->shared ? a->donor : layer, kv = a->n_kv_heads;
     if (a->tiled && !heads_reorder(s, ORDER_GROUPED, q, a->n_heads, kv, a->head_dim)) return false;
-    if (!attend_rows(s, layer, source, false, q, mixed) || !read_again(s, layer, q, mixed)) return false;
+    if (!attend_rows(s, layer, source, false, keys, q, mixed) || !read_again(s, layer, q, mixed)) return false;
     return !a->tiled || heads_reorder(s, ORDER_TILED, mixed, a->n_heads, kv, value_dim(a));
 }
 
@@ -201,14 +208,16 @@ static bool read_values(Step *s, int layer, const float *x, float *q, float *out
     const AttentionWeights *w = &s->weights->layers[layer].attention;
     int q_width = a->n_heads * a->head_dim, width = a->n_heads * value_dim(a);
     float *mixed = step_floats(s, s->n, width);
+    AttendKeys *keys = NULL;
     step_tap(s, layer, "q_proj", q, q_width);
     norm_and_rotate(s, a, &a->q_norm, &w->q_norm, q, a->n_heads);
     heads_scale(s, w->q_gain, q, a->n_heads, a->head_dim);
     position_scale_apply(&a->position_scale, s, q, q_width);
     step_tap(s, layer, "rope q", q, q_width);
-    if (!mixed || !read_rows(s, layer, q, mixed)) return false;
+    if (!mixed || !block_index_choose(s, layer, x, &keys) || !read_rows(s, layer, keys, q, mixed)) return false;
     step_zero_failed(s, mixed, width);
     step_tap(s, layer, "attention", mixed, width);
+    step_norm(s, &a->head_norm, &w->head_norm, mixed, mixed, s->n * a->n_heads, value_dim(a));
     if (!apply_gate(s, layer, x, mixed)) return false;
     step_norm(s, &a->o_norm, &w->o_norm, mixed, mixed, s->n, width);
     LinearJob o = {.w = w->o, .y = out};
@@ -250,14 +259,15 @@ static bool attention_run(Step *s, int layer, const float *x, float *out) {
         if (!k || !v) return false;
     }
     return q && project(s, layer, x, q, k, v) && (a->shared || store_keys_values(s, layer, k, v)) &&
-           read_values(s, layer, x, q, out);
+           block_index_store(s, layer, x) && read_values(s, layer, x, q, out);
 }
 
 static bool attention_store(Step *s, int layer, const float *x) {
     const AttentionSpec *a = &s->blueprint->layers[layer].attention;
     float *k = step_floats(s, s->n, a->n_kv_heads * a->head_dim);
     float *v = step_floats(s, s->n, a->n_kv_heads * value_dim(a));
-    return k && v && project(s, layer, x, NULL, k, v) && store_keys_values(s, layer, k, v);
+    return k && v && project(s, layer, x, NULL, k, v) && store_keys_values(s, layer, k, v) &&
+           block_index_store(s, layer, x);
 }
 
 static bool attention_read(Step *s, int layer, const float *x, float *out) {
@@ -271,6 +281,12 @@ static void attention_state(const LayerSpec *spec, KvFormat kv, LayerShape *out)
     if (a->shared || a->both_ways) return;
     *out = (LayerShape){.kv = {kv, a->n_kv_heads, a->head_dim, value_dim(a)}, .window = a->window, .chunk = a->chunk};
     if (a->kernel) out->recurrent = kv_conv_state(a->kernel, a->n_kv_heads * a->head_dim, a->n_kv_heads * value_dim(a));
+}
+
+static void attention_side_state(const LayerSpec *spec, KvFormat kv, int kind, LayerShape *out) {
+    const BlockIndexSpec *i = &spec->attention.block_index;
+    (void)kv;
+    if (kind == STEP_INDEX && i->n_chosen) *out = (LayerShape){.kv = {KV_F32, 1, i->head_dim, 0}, .exact = true};
 }
 
 static const char *attention_kind(const LayerSpec *spec) {
@@ -287,6 +303,9 @@ static void attention_describe(const LayerSpec *spec, Buffer *out) {
     if (a->blocks.block)
         buffer_printf(out, ", the last %d blocks of %d and every %d-th", a->blocks.local, a->blocks.block,
                       a->blocks.stride);
+    if (a->block_index.n_chosen)
+        buffer_printf(out, ", %d blocks of %d that an index of %d dims chooses, the last %d among them",
+                      a->block_index.n_chosen, a->block_index.block, a->block_index.head_dim, a->block_index.n_local);
     if (a->tiled) buffer_text(out, ", key-value heads in turn");
     if (a->kernel) buffer_printf(out, ", keys and values convolved over %d positions", a->kernel);
     if (a->k_grid) buffer_text(out, ", 8-bit keys and values");
@@ -306,5 +325,6 @@ const Mechanism mixer_attention = {.name = "attention",
                                    .store = attention_store,
                                    .read = attention_read,
                                    .state = attention_state,
+                                   .side_state = attention_side_state,
                                    .kind = attention_kind,
                                    .describe = attention_describe};

@@ -128,6 +128,32 @@ static void blocks_of_candidates_compete(void **state) {
     pool_free(pool);
 }
 
+/* Blocks of 3 of 11 positions: the last is seen whatever it scores, and of the others the best, all their positions. */
+static void whole_blocks_are_chosen(void **state) {
+    (void)state;
+    Pool *pool = pool_new(1, NULL);
+    Arena arena;
+    Cache c;
+    float k[11] = {1, 1, 5, 2, 9, 0, 7, 7, 7, -8, -9}, up = 1, down = -1;
+    int lists[3][9];
+    arena_init(&arena);
+    cache_fill(&c, 1, k, 11);
+    BlockArgs args = {.block = 3, .n_chosen = 2, .n_local = 1};
+    BlockRow rows[3] = {{.view = &c.view, .position = 10, .q = &up, .positions = lists[0]},
+                        {.view = &c.view, .position = 10, .q = &down, .positions = lists[1]},
+                        {.view = &c.view, .position = 6, .q = &up, .positions = lists[2]}};
+    assert_true(index_blocks(&args, rows, 3, pool, &arena));
+    static const int expected[3][5] = {{3, 4, 5, 9, 10}, {3, 4, 5, 9, 10}, {3, 4, 5, 6}};
+    assert_int_equal(rows[0].n, 5);
+    assert_int_equal(rows[1].n, 5); /* -0 of position 5 beats -1 of position 0 */
+    assert_int_equal(rows[2].n, 4);
+    for (int r = 0; r < 3; r++)
+        for (int i = 0; i < rows[r].n; i++) assert_int_equal(lists[r][i], expected[r][i]);
+    cache_clear(&c, 11);
+    arena_clear(&arena);
+    pool_free(pool);
+}
+
 /* Infinite weights times nothing is no number: the worst score, and of the lower position where all are. */
 static void a_score_that_is_no_number_is_the_worst(void **state) {
     (void)state;
@@ -153,6 +179,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_best_positions_are_chosen),
         cmocka_unit_test(blocks_of_candidates_compete),
+        cmocka_unit_test(whole_blocks_are_chosen),
         cmocka_unit_test(a_score_that_is_no_number_is_the_worst),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
