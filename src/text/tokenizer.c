@@ -8,6 +8,7 @@
 #include "base/utf8.h"
 #include "text/tokenizer_parts.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,8 +117,9 @@ static const struct {
     FileKind kind;
 } file_names[] = {{"tokenizer.json", FILE_JSON},           {"tekken.json", FILE_TEKKEN},
                   {"tokenizer.model", FILE_MODEL},         {"spiece.model", FILE_MODEL},
-                  {"sentencepiece.bpe.model", FILE_MODEL}, {"tiktoken.model", FILE_MODEL},
-                  {"qwen.tiktoken", FILE_MODEL},           {"tokenizer.tiktoken", FILE_MODEL}};
+                  {"sentencepiece.bpe.model", FILE_MODEL}, {"tiktoken.model", FILE_MODEL}};
+
+static const char ending[] = ".tiktoken"; /* after those any file called so; of several the first by name */
 
 static bool join_path(char *out, size_t size, const char *folder, const char *name, Error *err) {
     int n = snprintf(out, size, "%s/%s", folder, name);
@@ -192,21 +194,39 @@ static Tokenizer *load_file(FileKind kind, const char *path, const JsonDoc *conf
     return t;
 }
 
+/* The name of the file with that ending, at most size - 1 bytes; "" when there is none. */
+static void find_by_ending(const char *folder, char *name, size_t size) {
+    DIR *dir = opendir(folder);
+    *name = 0;
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        size_t n = strlen(e->d_name), n_ending = sizeof ending - 1;
+        if (n < n_ending || n >= size || strcmp(e->d_name + n - n_ending, ending) != 0) continue;
+        if (!*name || strcmp(e->d_name, name) < 0) memcpy(name, e->d_name, n + 1);
+    }
+    if (dir) closedir(dir);
+}
+
+/* When there is none, the one that is usual: the message then names it. */
+static bool find_file(const char *folder, char *path, size_t size, FileKind *kind, Error *err) {
+    char name[256];
+    for (size_t i = 0; i < sizeof file_names / sizeof file_names[0]; i++) {
+        if (!join_path(path, size, folder, file_names[i].name, err)) return false;
+        *kind = file_names[i].kind;
+        if (access(path, F_OK) == 0) return true;
+    }
+    find_by_ending(folder, name, sizeof name);
+    *kind = *name ? FILE_MODEL : FILE_JSON;
+    return join_path(path, size, folder, *name ? name : file_names[0].name, err);
+}
+
 Tokenizer *tokenizer_load(const char *folder, Error *err) {
     char path[4096], config_path[4096];
-    size_t n = sizeof file_names / sizeof file_names[0], i = 0;
-    for (; i < n; i++) {
-        if (!join_path(path, sizeof path, folder, file_names[i].name, err)) return NULL;
-        if (access(path, F_OK) == 0) break;
-    }
-    if (i == n) { /* the message then names the file that is usual */
-        i = 0;
-        join_path(path, sizeof path, folder, file_names[0].name, err);
-    }
+    FileKind kind;
+    if (!find_file(folder, path, sizeof path, &kind, err)) return NULL;
     if (!join_path(config_path, sizeof config_path, folder, "tokenizer_config.json", err)) return NULL;
     JsonDoc *config = NULL;
     if (access(config_path, F_OK) == 0 && !(config = json_parse_file(config_path, 0, err))) return NULL;
-    Tokenizer *t = load_file(file_names[i].kind, path, config, err);
+    Tokenizer *t = load_file(kind, path, config, err);
     json_free(config);
     return t;
 }

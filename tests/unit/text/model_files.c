@@ -254,6 +254,25 @@ static void errors_name_the_file_and_the_fault(void **state) {
     place_remove(&empty);
 }
 
+/* Such files have many names; of two the first by name counts, and one of the known names before both. */
+static void any_name_that_ends_in_tiktoken_is_found(void **state) {
+    (void)state;
+    Place later = place_new("b.tiktoken"), sooner = later, known = later;
+    Error err = {""};
+    snprintf(sooner.file, sizeof sooner.file, "%s/a.b.tiktoken", sooner.folder);
+    snprintf(known.file, sizeof known.file, "%s/tiktoken.model", known.folder);
+    const Place *places[] = {&later, &sooner, &known};
+    static const char *const contents[] = {"YQ== 0\n", "YQ== 0\nYg== 1\n", "YQ== 0\nYg== 1\nYw== 2\n"};
+    for (int i = 0; i < 3; i++) {
+        place_write(places[i], contents[i], strlen(contents[i]));
+        Tokenizer *t = tokenizer_load(later.folder, &err);
+        if (!t) fail_msg("%s", err.text);
+        assert_int_equal(tokenizer_size(t), i + 1);
+        tokenizer_free(t);
+    }
+    for (int i = 0; i < 3; i++) place_remove(places[i]);
+}
+
 static void running_out_of_memory_is_an_error(void **state) {
     (void)state;
     static const char *const names[] = {"spm-bpe-user", "spm-unigram-user", "tiktoken", "tekken"};
@@ -284,6 +303,7 @@ int main(void) {
         cmocka_unit_test(specials_and_decoding),
         cmocka_unit_test(damaged_models_do_no_harm),
         cmocka_unit_test(errors_name_the_file_and_the_fault),
+        cmocka_unit_test(any_name_that_ends_in_tiktoken_is_found),
         cmocka_unit_test(running_out_of_memory_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
