@@ -36,11 +36,13 @@ enum {
     RULE_STACKED = 4,     /* all experts in one tensor */
     RULE_MINUS_ONE = 8,   /* the file holds 1 + weight */
     RULE_LOG_OF_NEG = 16, /* the file holds -exp(x) */
-    RULE_GATE_UP = 32     /* experts, gate above up in each: becomes .gate_proj and .up_proj */
+    RULE_GATE_UP = 32,    /* experts, gate above up in each: becomes .gate_proj and .up_proj */
+    RULE_ABOVE_UP = 64    /* a gate below which the tensor of up is put; up's own rule goes nowhere */
 };
 
 typedef struct TensorRule {
-    const char *from, *to; /* "blk.*.attn_q" without .weight or .bias, and the module's name; * layer, # expert */
+    const char *from, *to; /* to NULL: part of another's; "blk.*.attn_q" without .weight or .bias, and the module's
+                              name; * layer, # expert */
     TensorSize out, in;    /* in: SIZE_NONE for a vector */
     RowOrder order;        /* undone when the architecture permutes */
     int flags;
@@ -74,7 +76,7 @@ typedef struct Architecture {
     bool mixed;                                 /* layers differ: which tensors each needs is left to the loader */
     bool partial;                               /* some of a head may be rotated */
     bool encoder;                               /* attention looks both ways */
-    bool latent;                                /* keys and values come from a latent vector (MLA) */
+    double mscale;                              /* yarn_log_multiplier times this is mscale_all_dim; 0: it must be 0 */
     bool yarn_exact;                            /* yarn's range is not rounded to whole dims */
     bool own_heads, own_rope;                   /* read and written by the functions below */
     bool (*read)(GgufModel *model, Error *err); /* after the common keys; NULL: nothing */
@@ -89,7 +91,8 @@ extern const TensorRule gguf_rules_model[], gguf_rules_norms[], gguf_rules_atten
     gguf_rules_mlp[], gguf_rules_experts[], gguf_rules_block_experts[];
 
 /* Architectures, by file. */
-extern const Architecture gguf_llama, gguf_mixtral, gguf_granite, gguf_granite_moe;
+extern const Architecture gguf_llama, gguf_mixtral, gguf_granite, gguf_granite_moe, gguf_smollm3, gguf_ministral3,
+    gguf_mistral3;
 extern const Architecture gguf_qwen2, gguf_qwen3, gguf_qwen2_moe, gguf_qwen3_moe;
 extern const Architecture gguf_gemma, gguf_gemma2, gguf_gemma3;
 extern const Architecture gguf_gemma4;
@@ -98,5 +101,9 @@ extern const Architecture gguf_deepseek_v2, gguf_deepseek_v3;
 extern const Architecture gguf_lfm2, gguf_lfm2_moe;
 extern const Architecture gguf_gpt_oss;
 extern const Architecture gguf_bert;
+extern const Architecture gguf_olmo2, gguf_olmo3;
+extern const Architecture gguf_starcoder2;
+extern const Architecture gguf_command_r, gguf_cohere2;
+extern const Architecture gguf_mamba, gguf_falcon_mamba, gguf_granite_hybrid, gguf_falcon_h1;
 
 #endif

@@ -1,7 +1,8 @@
 /* The llama architecture and those that only add to it. "llama" is also what converters call Mistral, SmolLM, Yi and
  * DeepSeek LLM, one graph and one naming, and Mixtral, whose old files have a tensor per expert. Rows of q and k are
  * interleaved by the converter for ggml's rotation of neighbouring pairs; checkpoints rotate halves. */
-#include "convert/gguf_model.h"
+#include "convert/gguf_config.h"
+#include "convert/gguf_rope.h"
 
 #define SILU "  \"hidden_act\": \"silu\",\n"
 
@@ -57,6 +58,13 @@ static const ConfigField granite_fields[] = {{"attention.scale", "attention_mult
                                              {"logit_scale", "logits_scaling", FIELD_NUMBER, true},
                                              {0}};
 
+/* "finetuned" says for Granite whether layers rotate. */
+static bool check_rotates(GgufModel *m, Error *err) {
+    return gguf_layer_value(m, "rope.scaling.finetuned", 0, 1) != 0 ||
+           error_set(err, "has no rotary positions (%s.rope.scaling.finetuned), which can not be imported yet",
+                     m->arch->name);
+}
+
 const Architecture gguf_granite = {
     .name = "granite",
     .model_type = "granite",
@@ -66,6 +74,7 @@ const Architecture gguf_granite = {
     .bias_keys = {[BIASES_ATTENTION] = "attention_bias", [BIASES_MLP] = "mlp_bias"},
     .constants = SILU,
     .permuted = true,
+    .read = check_rotates,
 };
 
 static const TensorRule granite_moe_rules[] = {
@@ -89,5 +98,73 @@ const Architecture gguf_granite_moe = {
     .fields = granite_moe_fields,
     .bias_keys = {[BIASES_ATTENTION] = "attention_bias", [BIASES_MLP] = ""},
     .constants = SILU,
+    .permuted = true,
+    .read = check_rotates,
+};
+
+/* ---- SmolLM3 ---- */
+
+/* Every fourth layer has no rotary positions, which the file does not say. */
+const Architecture gguf_smollm3 = {
+    .name = "smollm3",
+    .model_type = "smollm3",
+    .class_name = "SmolLM3ForCausalLM",
+    .rules = {gguf_rules_model, gguf_rules_norms, gguf_rules_attention, gguf_rules_mlp},
+    .bias_keys = {[BIASES_ATTENTION] = "attention_bias", [BIASES_MLP] = "mlp_bias"},
+    .constants = SILU "  \"no_rope_layer_interval\": 4,\n",
+    .permuted = true,
+};
+
+/* ---- Mistral 3 ---- */
+
+static const ConfigField mistral3_fields[] = {{"attention.temperature_scale", NULL, FIELD_KNOWN, false}, {0}};
+
+static bool has_temperature(const GgufModel *m) {
+    return gguf_layer_value(m, "attention.temperature_scale", 0, 0) != 0;
+}
+
+/* Ministral 3: queries grow with their position, in steps of the original context. */
+static bool write_ministral(const GgufModel *m, Buffer *out, Error *err) {
+    double beta;
+    if (!gguf_model_number(m, "attention.temperature_scale", 0, &beta, err)) return false;
+    buffer_text(out, "  \"rope_parameters\": {\"rope_theta\": ");
+    gguf_number_repr(m->rope_theta, out);
+    buffer_text(out, ", \"llama_4_scaling_beta\": ");
+    gguf_number_repr(beta, out);
+    buffer_text(out, ", ");
+    gguf_rope_members(m, out);
+    buffer_text(out, "},\n");
+    return true;
+}
+
+static bool read_ministral(GgufModel *m, Error *err) {
+    if (!gguf_rope_read(m, err)) return false;
+    return m->rope == ROPE_YARN || error_set(err, "has queries that grow with their position, but no yarn");
+}
+
+const Architecture gguf_ministral3 = {
+    .name = "mistral3",
+    .model_type = "ministral3",
+    .class_name = "Ministral3ForCausalLM",
+    .fits = has_temperature,
+    .rules = {gguf_rules_model, gguf_rules_norms, gguf_rules_attention, gguf_rules_mlp},
+    .fields = mistral3_fields,
+    .bias_keys = {[BIASES_ATTENTION] = "attention_bias", [BIASES_MLP] = ""},
+    .constants = SILU,
+    .permuted = true,
+    .own_rope = true,
+    .mscale = 1,
+    .read = read_ministral,
+    .write = write_ministral,
+};
+
+const Architecture gguf_mistral3 = {
+    .name = "mistral3",
+    .model_type = "mistral",
+    .class_name = "MistralForCausalLM",
+    .rules = {gguf_rules_model, gguf_rules_norms, gguf_rules_attention, gguf_rules_mlp},
+    .fields = mistral3_fields,
+    .bias_keys = {[BIASES_ATTENTION] = "attention_bias", [BIASES_MLP] = ""},
+    .constants = SILU "  \"sliding_window\": null,\n",
     .permuted = true,
 };

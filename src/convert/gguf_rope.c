@@ -18,7 +18,7 @@ static bool check_neutral(const GgufModel *m, Error *err) {
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         double v;
         if (i == 0 && m->rope == ROPE_LONG) continue; /* read with the factors */
-        if (i == 1 && m->arch->latent) continue;
+        if (i == 1 && m->arch->mscale != 0) continue;
         if (!gguf_model_number(m, keys[i].key, keys[i].neutral, &v, err)) return false;
         if (v != keys[i].neutral)
             return error_set(err, "metadata %s.%s is %g, which can not be imported yet", m->arch->name, keys[i].key, v);
@@ -140,7 +140,7 @@ bool gguf_rope_read(GgufModel *m, Error *err) {
     if (m->rope_theta <= 0 || m->rope_factor < 0 || original < 1 || original > 1e9)
         return error_set(err, "metadata of the rotary embedding is out of range");
     m->rope_original = (int64_t)original;
-    m->mscale = gguf_shortest(log_multiplier) * 10; /* the converter wrote 0.1 times it */
+    m->mscale = gguf_shortest(log_multiplier) * m->arch->mscale;
     const GgufTensor *factors = gguf_find_tensor(m->file, "rope_freqs.weight");
     return read_type(m, err) && read_long(m, err) && check_neutral(m, err) &&
            (!factors || read_factors(m, factors, err));
@@ -173,14 +173,14 @@ static void write_yarn(const GgufModel *m, Buffer *out) {
     if (m->arch->yarn_exact) buffer_text(out, ", \"truncate\": false");
 }
 
-void gguf_rope_write(const GgufModel *m, Buffer *out) {
-    static const char *const names[] = {[ROPE_PLAIN] = "",
+void gguf_rope_members(const GgufModel *m, Buffer *out) {
+    static const char *const names[] = {[ROPE_PLAIN] = "default",
                                         [ROPE_LINEAR] = "linear",
                                         [ROPE_YARN] = "yarn",
                                         [ROPE_LLAMA3] = "llama3",
                                         [ROPE_LONG] = "longrope"};
+    buffer_printf(out, "\"rope_type\": \"%s\"", names[m->rope]);
     if (m->rope == ROPE_PLAIN) return;
-    buffer_printf(out, "{\"rope_type\": \"%s\"", names[m->rope]);
     if (m->rope != ROPE_LONG) write_number(out, "factor", m->rope_factor);
     if (m->rope == ROPE_LLAMA3) {
         write_number(out, "low_freq_factor", m->rope_low);
@@ -194,5 +194,11 @@ void gguf_rope_write(const GgufModel *m, Buffer *out) {
     }
     if (m->rope != ROPE_LINEAR)
         buffer_printf(out, ", \"original_max_position_embeddings\": %lld", (long long)m->rope_original);
+}
+
+void gguf_rope_write(const GgufModel *m, Buffer *out) {
+    if (m->rope == ROPE_PLAIN) return;
+    buffer_byte(out, '{');
+    gguf_rope_members(m, out);
     buffer_byte(out, '}');
 }

@@ -9,4 +9,7 @@ bool gguf_rope_read(GgufModel *model, Error *err);
 /* The "rope_scaling" value as JSON; nothing for plain rotation. */
 void gguf_rope_write(const GgufModel *model, Buffer *out);
 
+/* Its members alone, without braces. */
+void gguf_rope_members(const GgufModel *model, Buffer *out);
+
 #endif

@@ -35,6 +35,7 @@ typedef enum PartKind {
 typedef struct Part {
     PartKind kind;
     const GgufTensor *source; /* NULL: zeros */
+    const GgufTensor *below;  /* of the same type and shape, whose rows follow those of source; NULL: none */
     const BlockFormat *format;
     int64_t heads; /* rows are interleaved within so many heads; 0: as they are */
     int64_t rows;
@@ -209,12 +210,28 @@ static bool plan_gate_up(WeightsPlan *p, const char *module, Part part, Error *e
     return true;
 }
 
+/* Finds what is put below a gate: the tensor whose name has "up" for "gate". */
+static bool find_below(const WeightsPlan *p, Part *part, Error *err) {
+    const GgufTensor *t = part->source, *below;
+    const char *gate = strstr(t->name, "_gate");
+    char name[NAME];
+    snprintf(name, sizeof name, "%.*s_up%s", (int)(gate - t->name), t->name, gate + 5);
+    below = gguf_find_tensor(p->model->file, name);
+    if (!below || below->type != t->type || memcmp(below->shape, t->shape, sizeof t->shape) != 0)
+        return error_set(err, "tensor \"%s\" is not there in the type and shape of \"%s\", with which it is one tensor",
+                         name, t->name);
+    part->below = below;
+    part->rows *= 2;
+    return true;
+}
+
 static bool plan_tensor(WeightsPlan *p, const GgufTensor *t, Error *err) {
     char module[NAME];
     TensorPlace at;
     const GgufModel *m = p->model;
     if (!gguf_place(m->arch, t->name, &at)) return true; /* rope factors: in config.json */
     const TensorRule *rule = at.rule;
+    if (!rule->to) return true; /* planned with its other half */
     bool vector = at.bias || rule->in == SIZE_NONE, whole = rule->flags & RULE_WHOLE;
     Part part = {.source = t, .format = block_format(t->type), .kind = PART_RAW};
     DType dtype = float_dtype(t->type);
@@ -222,6 +239,7 @@ static bool plan_tensor(WeightsPlan *p, const GgufTensor *t, Error *err) {
     set_rows(&part, t, vector);
     if (m->arch->permuted && rule->order == ROWS_OF_QUERY) part.heads = m->n_heads;
     if (m->arch->permuted && rule->order == ROWS_OF_KEY) part.heads = m->n_kv_heads;
+    if (rule->flags & RULE_ABOVE_UP && !find_below(p, &part, err)) return false;
     if (rule->flags & RULE_GATE_UP) return plan_gate_up(p, module, part, err);
     if (part.format) return plan_quantized(p, module, part, err);
     if (rule->flags & (RULE_MINUS_ONE | RULE_LOG_OF_NEG)) {
@@ -358,7 +376,8 @@ static int64_t source_row(const Part *part, int64_t r) {
 }
 
 static uint64_t source_row_bytes(const Part *part) {
-    return part->source->bytes / (uint64_t)(part->period ? 2 * part->rows : part->rows);
+    int64_t rows = part->period ? 2 * part->rows : part->below ? part->rows / 2 : part->rows;
+    return part->source->bytes / (uint64_t)rows;
 }
 
 static bool copy_half(const uint8_t *from, uint8_t *to) {
@@ -436,6 +455,10 @@ static const uint8_t *make_changed(const Part *part, const uint8_t *from, uint8_
 static const uint8_t *make_row(const Part *part, int64_t r, uint8_t *row) {
     if (!part->source) return memset(row, 0, part->row_bytes);
     const GgufTensor *t = part->source;
+    if (part->below && r >= part->rows / 2) {
+        t = part->below;
+        r -= part->rows / 2;
+    }
     const uint8_t *from = t->data + source_row_bytes(part) * (uint64_t)source_row(part, r);
     if (part->kind == PART_RAW) return from;
     if (part->kind == PART_MINUS_ONE || part->kind == PART_LOG_OF_NEG) return make_changed(part, from, row);

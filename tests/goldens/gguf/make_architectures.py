@@ -30,7 +30,10 @@ HF, EMBED = HERE.parent / "hf", HERE.parent / "embed"
 T = gguf.GGMLQuantizationType
 CONVERTED = ["llama-llama3rope", "llama-yarn", "mixtral", "qwen2", "qwen2_moe", "qwen3", "gemma", "gemma4_text", "gemma4_text-e2b",
              "gemma4_text-moe", "phi3-longrope", "phi3-partial", "deepseek_v2", "deepseek_v3", "granite-bias", "granitemoe", "lfm2",
-             "lfm2_moe", "gpt_oss"]
+             "lfm2_moe", "gpt_oss", "olmo2", "olmo3-yarn", "starcoder2", "cohere", "cohere2", "mamba", "falcon_mamba",
+             "granitemoehybrid", "falcon_h1", "smollm3", "ministral3"]
+MISSING = {"cohere2": {"rotary_pct": 1.0}}  # what the converter wants to find in config.json
+MULTIPLIED = ["falcon_h1"]  # weights that are no longer of bfloat16 when converted
 ENCODERS = ["bert-cls", "xlm_roberta"]
 SMALL = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
          "vocab_size": 96, "max_position_embeddings": 128, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
@@ -126,11 +129,14 @@ def convert(source, target, kind):
                 shutil.copytree(source / name, folder / name)
             elif (source / name).exists():
                 shutil.copy(source / name, folder)
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps({**config, **MISSING.get(target.parent.name, {})}))
         params = ModelBase.load_hparams(folder, False)
         words = {str(i): i for i in range(params["vocab_size"])}  # Gemma's converter counts them
         (folder / "tokenizer.json").write_text(json.dumps({"model": {"vocab": words}, "added_tokens": []}))
         model = conversion.get_model_class(get_model_architecture(params, ModelType.TEXT))
-        model.set_vocab = dummy_vocabulary
+        for wrapped in (model, conversion.get_model_class("LlamaForCausalLM")):  # the latter is inside Mistral 3's
+            wrapped.set_vocab = dummy_vocabulary
         with torch.inference_mode():
             model(folder, kind, target, hparams=None, eager=True).write()
 
@@ -187,5 +193,5 @@ for wanted in sys.argv[2:] or CONVERTED + ENCODERS + list(MADE):
         continue
     (HERE / wanted).mkdir(exist_ok=True)
     source = (EMBED if wanted in ENCODERS else HF) / wanted
-    exact = "bfloat16" in json.loads((source / "golden.json").read_text())["storage_dtype"]
+    exact = "bfloat16" in json.loads((source / "golden.json").read_text())["storage_dtype"] and wanted not in MULTIPLIED
     convert(source, HERE / wanted / "model.gguf", gguf.LlamaFileType.MOSTLY_BF16 if exact else gguf.LlamaFileType.ALL_F32)
