@@ -168,7 +168,28 @@ static const LayoutRule kimi_linear[] = {
     {LAYOUT_CONV, "*_conv1d.weight", NULL, NULL, WHEN_ALWAYS, NULL},
     MOVE("*_conv1d.weight", "*_conv.conv.weight"),
     END};
-static const LayoutRule kimi_k3[] = {REFUSE("*.block_sparse_moe.*", "the published names"), END};
+#define KIMI_JOIN(which, place)                                                                                     \
+    {LAYOUT_JOIN, "*.self_attn." which "_proj.weight", "*.self_attn.qkv_proj.weight", place,                        \
+     WHEN_BESIDE, "*.self_attn.q_conv1d.weight"},                                                                   \
+        {LAYOUT_CONV, "*.self_attn." which "_conv1d.weight", NULL, NULL, WHEN_ALWAYS, NULL}, {                      \
+        LAYOUT_JOIN, "*.self_attn." which "_conv1d.weight", "*.self_attn.qkv_conv.conv.weight", place, WHEN_ALWAYS, \
+            NULL                                                                                                    \
+    }
+static const LayoutRule kimi_k3[] = {
+    {LAYOUT_PREFIX, "*", "language_model.", NULL, WHEN_ALWAYS, NULL},
+    DROP("language_model.mtp*"),
+    DROP("language_model.model.mtp*"),
+    MOVE("*_res.proj_weight", "*_res_proj.weight"),
+    MOVE("*_res.norm_weight", "*_res_norm.weight"),
+    NUMBERED_EXPERTS("*.block_sparse_moe", "*.mlp.switch_mlp"),
+    MOVE("*.block_sparse_moe.gate.e_score_correction_bias", "*.mlp.e_score_correction_bias"),
+    MOVE("*.block_sparse_moe.*", "*.mlp.*"),
+    {LAYOUT_FLATTEN, "*.dt_bias", NULL, NULL, WHEN_ALWAYS, NULL},
+    {LAYOUT_FLATTEN, "*.A_log", NULL, NULL, WHEN_ALWAYS, NULL},
+    KIMI_JOIN("q", "0"),
+    KIMI_JOIN("k", "1"),
+    KIMI_JOIN("v", "2"),
+    END};
 static const LayoutRule laguna[] = {MOVE("language_model.*", "*"), MOVE("*.mlp.gate.weight", "*.mlp.gate.proj.weight"),
                                     MOVE("*.mlp.experts.e_score_correction_bias", "*.mlp.gate.e_score_correction_bias"),
                                     END};
@@ -318,7 +339,7 @@ static const MlxFamily families[] = {
     {.model_types = "jamba", .flags = MLX_TIED, .rules = {jamba}, .finer = "*router"},
     {.model_types = "kimi_k3",
      .flags = MLX_EXTRA_LAYERS,
-     .rules = {kimi_k3},
+     .rules = {kimi_k3, latent},
      .kept = "*res_proj",
      .finer = GATE,
      .as_stored = ROUTER_BIAS "|*A_log|*dt_bias"},

@@ -16,10 +16,11 @@ typedef enum LayoutAction {
     LAYOUT_REFUSE, /* mlx-lm's own conversion of this form is not done here; `to` says why */
     LAYOUT_COPY,   /* also under the name `to`, when nothing has that name */
     /* These end a tensor's way through the list. */
-    LAYOUT_STACK,               /* tensors numbered by '#' become one, with a new first axis */
-    LAYOUT_HALVES,              /* the last axis but one: first half `to`, second half `other` */
-    LAYOUT_HALVES_SWAPPED,      /* the halves of the last axis, then the last two axes swapped */
-    LAYOUT_INTERLEAVED,         /* even places of the last axis `to`, odd ones `other` */
+    LAYOUT_STACK,          /* tensors numbered by '#' become one, with a new first axis */
+    LAYOUT_JOIN,           /* tensors of one shape become one along the first axis; `other`: the place, "0" first */
+    LAYOUT_HALVES,         /* the last axis but one: first half `to`, second half `other` */
+    LAYOUT_HALVES_SWAPPED, /* the halves of the last axis, then the last two axes swapped */
+    LAYOUT_INTERLEAVED,    /* even places of the last axis `to`, odd ones `other` */
     LAYOUT_INTERLEAVED_SWAPPED, /* the same, then the last two axes swapped */
     LAYOUT_SPLIT,               /* the experts of the first axis apart, each with its number for '#' */
     LAYOUT_SPLIT_SWAPPED,       /* the same, their axes swapped */
@@ -43,6 +44,7 @@ typedef enum LayoutWhen {
     WHEN_RAW_CONV, /* some convolution has its kernel on the last axis, as in the Hugging Face layout */
     WHEN_HAS,      /* some tensor's name matches `which` */
     WHEN_LACKS,
+    WHEN_BESIDE, /* there is a tensor with the name that `which` makes of this one's */
 } LayoutWhen;
 
 typedef struct LayoutRule {

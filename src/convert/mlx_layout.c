@@ -57,13 +57,21 @@ static bool is_tied(const Layout *l) {
     return tied;
 }
 
-static bool rule_applies(const Layout *l, const LayoutRule *r) {
+static bool is_beside(const Layout *l, const LayoutRule *r, const char *name) {
+    char other[NAME];
+    int64_t number;
+    return pattern_rewrite(r->from, r->which, name, other, sizeof other, &number) &&
+           checkpoint_find(l->checkpoint, other);
+}
+
+static bool rule_applies(const Layout *l, const LayoutRule *r, const char *name) {
     switch (r->when) {
     case WHEN_ALWAYS: return true;
     case WHEN_TIED: return l->tied;
     case WHEN_RAW_CONV: return has_raw_conv(l->checkpoint);
     case WHEN_HAS: return any_name(l->checkpoint, r->which);
     case WHEN_LACKS: return !any_name(l->checkpoint, r->which);
+    case WHEN_BESIDE: return is_beside(l, r, name);
     }
     return false;
 }
@@ -337,7 +345,7 @@ static bool apply_rule(Walk *w, const LayoutRule *r, Error *err) {
     char to[NAME];
     int64_t number;
     if (!pattern_rewrite(r->from, r->to && r->action != LAYOUT_REFUSE ? r->to : "", w->name, to, sizeof to, &number) ||
-        !rule_applies(w->layout, r))
+        !rule_applies(w->layout, r, w->source->name))
         return true;
     switch (r->action) {
     case LAYOUT_MOVE: memcpy(w->name, to, sizeof to); return true;
@@ -350,6 +358,9 @@ static bool apply_rule(Walk *w, const LayoutRule *r, Error *err) {
     case LAYOUT_DROP: w->done = true; return true;
     case LAYOUT_REFUSE: return refuse(w, r, err);
     case LAYOUT_COPY: return any_name(w->layout->checkpoint, r->to) || emit(w, r->to, &w->view, -1, err);
+    case LAYOUT_JOIN:
+        w->done = w->view.joined = true;
+        return w->view.n_dims > 0 ? emit(w, to, &w->view, *r->other - '0', err) : wrong_shape(w, err);
     case LAYOUT_STACK: w->done = true; return emit(w, to, &w->view, number, err);
     case LAYOUT_HALVES:
     case LAYOUT_HALVES_SWAPPED:
@@ -383,8 +394,12 @@ static bool finish_stacks(Layout *l, Error *err) {
         if (!t->stacked) continue;
         for (int e = 0; e < t->n_sources; e++)
             if (!t->sources[e])
-                return error_set(err, "%s: expert %d of \"%.200s\" is missing", checkpoint_folder(l->checkpoint), e,
+                return error_set(err, "%s: part %d of \"%.200s\" is missing", checkpoint_folder(l->checkpoint), e,
                                  t->name);
+        if (t->joined) {
+            t->shape[0] *= t->n_sources;
+            continue;
+        }
         if (t->n_dims + 1 > TENSOR_MAX_DIMS) return error_set(err, "\"%.200s\" has too many axes", t->name);
         memmove(t->shape + 1, t->shape, (size_t)t->n_dims * sizeof *t->shape);
         t->shape[0] = t->n_sources;

@@ -18,7 +18,7 @@ typedef struct LayoutTensor {
     const Tensor **sources; /* owned */
     int n_sources;
     size_t capacity;
-    bool stacked;
+    bool stacked, joined; /* of several sources, which are numbered; joined: without an axis for them */
     int64_t rows, cols;
     int64_t offset, block_rows, block_stride, row_stride, col_stride;
     bool add_one, unit_rows;
