@@ -3,6 +3,7 @@
  * step early, as in any prefill. */
 #include "engine/embed.h"
 #include "base/memory.h"
+#include "text/affixes.h"
 #include "text/normalize.h"
 
 #include <string.h>
@@ -92,27 +93,15 @@ const EmbedPlan *embedder_plan(const Embedder *e) {
 
 /* ---- text to ids ---- */
 
-/* How many special tokens stand before the text's own: `whole` is some of `bare`, the special tokens alone, then the n
- * ids of the text, then the rest of bare. */
-static size_t count_before(const IdList *whole, const IdList *bare) {
-    size_t n = whole->n - bare->n, before = 0;
-    while (before < bare->n && bare->ids[before] == whole->ids[before]) before++;
-    for (;; before--) {
-        size_t after = bare->n - before;
-        if (before == 0 || memcmp(bare->ids + before, whole->ids + before + n, after * sizeof *bare->ids) == 0)
-            return before;
-    }
-}
-
 /* As truncation does: the text loses its end, the special tokens stay. */
 static bool cut_ids(const Embedder *e, IdList *ids, Error *err) {
     IdList bare = {0};
-    size_t max = (size_t)embedder_max_tokens(e);
-    bool ok = tokenizer_encode(e->tokenizer, "", 0, ENCODE_SPECIAL, &bare, err);
+    size_t max = (size_t)embedder_max_tokens(e), before;
+    bool ok = affixes_find(e->tokenizer, &bare, &before, err);
     if (ok && bare.n >= max)
         ok = error_set(err, "%zu tokens are too few for a text: its special ones are %zu", max, bare.n);
     if (ok && ids->n > max) {
-        size_t before = bare.n < ids->n ? count_before(ids, &bare) : 0, after = bare.n - before;
+        size_t after = bare.n - before;
         memmove(ids->ids + max - after, ids->ids + ids->n - after, after * sizeof *ids->ids);
         ids->n = max;
     }

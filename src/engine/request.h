@@ -46,7 +46,7 @@ typedef struct Request {
     bool scores_prompt; /* every token of the prompt is scored, so no cached prefix is used */
     bool scores;        /* the tokens of the answer are scored */
     int n_top;          /* with that many others beside each (SCORE_TOP at most) */
-    bool hashes;        /* with scores: of the logits that each token was chosen by */
+    bool hashes;        /* with scores: of the logits that each token was chosen or scored by */
 } Request;
 
 /* A copy that owns everything it points to. NULL when out of memory. */

@@ -248,8 +248,8 @@ static bool score_prompt(Sequence *s, int first, int n, const float *logits) {
     for (int i = 0; i < n && first + i + 1 < s->request.n_prompt; i++) {
         TokenScore *score = score_list_push(&s->prompt_scores);
         if (!score) return error_memory(&s->error, "the prompt's scores");
-        score_token(logits + (size_t)i * (size_t)vocab, vocab, s->ids.ids[first + i + 1], s->request.n_top, false,
-                    score);
+        score_token(logits + (size_t)i * (size_t)vocab, vocab, s->ids.ids[first + i + 1], s->request.n_top,
+                    s->request.hashes, score);
     }
     return true;
 }

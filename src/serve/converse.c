@@ -70,30 +70,31 @@ static bool make_prompt(Converse *c, ApiError *err) {
     return true;
 }
 
-static void make_request(Converse *c) {
-    const Defaults *d = &c->model->loaded.defaults;
+bool converse_settings(Converse *c, ApiError *err) {
+    const Loaded *loaded = &c->model->loaded;
+    const Defaults *d = &loaded->defaults;
     Request *r = &c->request;
-    r->prompt = c->ids.ids;
-    r->n_prompt = (int)c->ids.n;
+    if (!fields_sampling(&c->fields, &d->sampling, model_vocab_size(loaded->model), &r->sampling, &c->bias, err) ||
+        !fields_stops(c->fields.stop, "stop", 16, &c->stops, &r->n_stops, err))
+        return false;
+    r->stops = c->stops;
     r->max_tokens = (int)c->max_tokens;
     r->sampling.suppressed = d->suppressed.ids;
     r->sampling.n_suppressed = (int)d->suppressed.n;
-    r->kept_ids = c->model->kept.ids;
-    r->n_kept_ids = (int)c->model->kept.n;
-    if (c->fields.ignore_eos.value) return;
+    if (c->fields.ignore_eos.value) return true;
     r->end_ids = d->end_ids.ids;
     r->n_end_ids = (int)d->end_ids.n;
+    return true;
 }
 
 bool converse_prepare(Converse *c, ApiError *err) {
-    const Loaded *loaded = &c->model->loaded;
     Request *r = &c->request;
-    bool ok = fields_sampling(&c->fields, &loaded->defaults.sampling, model_vocab_size(loaded->model), &r->sampling,
-                              &c->bias, err) &&
-              fields_stops(c->fields.stop, "stop", 16, &c->stops, &r->n_stops, err) && make_prompt(c, err);
-    r->stops = c->stops;
-    if (ok) make_request(c);
-    return ok;
+    if (!converse_settings(c, err) || !make_prompt(c, err)) return false;
+    r->prompt = c->ids.ids;
+    r->n_prompt = (int)c->ids.n;
+    r->kept_ids = c->model->kept.ids;
+    r->n_kept_ids = (int)c->model->kept.n;
+    return true;
 }
 
 bool converse_start(Converse *c, Server *s, Exchange *x, const AskWriter *writer, void *context, Ask **out,

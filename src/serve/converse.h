@@ -25,6 +25,8 @@ typedef struct Converse {
     ReplyOptions how;
 } Converse;
 
+/* Of the request, what does not depend on the prompt: how tokens are chosen, and what ends the answer. */
+bool converse_settings(Converse *c, ApiError *err);
 /* Renders the prompt and makes the request. */
 bool converse_prepare(Converse *c, ApiError *err);
 bool converse_start(Converse *c, Server *s, Exchange *x, const AskWriter *writer, void *context, Ask **out,

@@ -6,5 +6,6 @@ const HttpRoute routes[] = {
     {"GET", "/v1/models", list_models},
     {"GET", "/v1/models/*", get_model},
     {"POST", "/v1/chat/completions", openai_chat},
+    {"POST", "/v1/completions", openai_completions},
     {NULL, NULL, NULL},
 };

@@ -7,7 +7,7 @@
 extern const HttpRoute routes[];
 
 /* One handler each; their context is the Server. */
-HttpHandler openai_chat;
+HttpHandler openai_chat, openai_completions;
 HttpHandler health;
 HttpHandler list_models, get_model;
 
