@@ -234,13 +234,13 @@ static int job_of_task(const int *first_task, int n_jobs, int task) {
 static void fill_row(const FillJob *job, int row) {
     const Activations *a = job->a;
     size_t cols = (size_t)a->cols;
-    const float *from = a->x ? a->x + (size_t)row * cols : NULL;
+    const float *from = a->parent ? a->parent->x + (size_t)a->from[row] * cols : a->x + (size_t)row * cols;
     if (job->order)
         for (size_t k = 0; k < cols; k++) job->x[(size_t)row * cols + k] = from[job->order[k]];
     else if (a->parent && job->form)
         kernels()->quant_copy(job->form, row, a->parent->forms[group_index(job->form->group)], a->from[row]);
     else if (a->parent)
-        memcpy(job->x + (size_t)row * cols, a->parent->x + (size_t)a->from[row] * cols, cols * sizeof(float));
+        memcpy(job->x + (size_t)row * cols, from, cols * sizeof(float));
     else if (job->form)
         kernels()->quantize(from, job->form, row);
     else
@@ -314,9 +314,9 @@ static bool plan_selection(Activations *a, const Linear *w, FillContext *fill, A
 
 /* ---- inputs in another order ---- */
 
-/* Inputs that are no selection, in the order of w's columns, which q, k and v, or gate and up, mostly share. What is
- * bad in them is bad in `a`. */
-static Activations *order_whole(Activations *a, const Linear *w, FillContext *fill, Arena *arena) {
+/* The inputs in the order of w's columns, which q, k and v, or gate and up, mostly share: rows of their own, of a
+ * selection only those that it has. What is bad in them is bad in `a`. */
+static Activations *order_inputs(Activations *a, const Linear *w, FillContext *fill, Arena *arena) {
     size_t cols = (size_t)a->cols;
     for (Ordered *o = a->ordered; o; o = o->next)
         if (memcmp(o->order, w->order, cols * sizeof *w->order) == 0) return o->inputs;
@@ -325,19 +325,12 @@ static Activations *order_whole(Activations *a, const Linear *w, FillContext *fi
     Activations *inputs = o && x ? activations_new(arena, x, a->rows, a->cols, a->bits) : NULL;
     if (!inputs) return NULL;
     fill_add(fill, (FillJob){.a = a, .x = x, .order = w->order});
-    if (!a->scanned) fill_add(fill, (FillJob){.a = a});
-    a->scanned = inputs->scanned = true;
+    if (a->parent && !a->ordered) a->bad = inputs->bad; /* not a part of the parent's, which another form may write */
     inputs->bad = a->bad;
+    inputs->scanned = a->scanned;
+    a->scanned = true;
     *o = (Ordered){w->order, inputs, a->ordered};
     a->ordered = o;
-    return inputs;
-}
-
-static Activations *order_inputs(Activations *a, const Linear *w, FillContext *fill, Arena *arena) {
-    if (!a->parent) return order_whole(a, w, fill, arena);
-    Activations *whole = order_whole(a->parent, w, fill, arena);
-    Activations *inputs = whole ? activations_select(arena, whole, a->from, a->rows) : NULL;
-    if (inputs) inputs->bad = a->bad;
     return inputs;
 }
 
@@ -349,8 +342,8 @@ static bool order_jobs(const LinearJob **jobs, int n_jobs, Pool *pool, Arena *ar
         if (!(*jobs)[j].w->order) continue;
         if (!own) {
             own = arena_array(arena, (size_t)n_jobs, sizeof *own);
-            fill.jobs = arena_array(arena, 2 * (size_t)n_jobs, sizeof *fill.jobs);
-            fill.first_task = arena_array(arena, 2 * (size_t)n_jobs + 1, sizeof *fill.first_task);
+            fill.jobs = arena_array(arena, (size_t)n_jobs, sizeof *fill.jobs);
+            fill.first_task = arena_array(arena, (size_t)n_jobs + 1, sizeof *fill.first_task);
             if (!own || !fill.jobs || !fill.first_task) return false;
             memcpy(own, *jobs, (size_t)n_jobs * sizeof *own);
             fill.first_task[0] = 0;

@@ -186,10 +186,10 @@ static void act_order_is_kept_as_an_order_of_inputs(void **state) {
 /* y = W x in act-order: the same bytes on every instruction set, alone and among other jobs, whole or selected rows. */
 static void products_in_act_order(void **state) {
     enum { N = 9 };
-    static const int chosen[] = {7, 2, 3};
+    static const int chosen[] = {7, 2, 3}, run[] = {3, 4, 5}; /* row 4 has an infinity */
     Error err = {""};
     Pool *pool = pool_new(2, &err);
-    float *x = random_floats((size_t)N * COLS), y[N][ROWS], first[N][ROWS], some[3][ROWS];
+    float *x = random_floats((size_t)N * COLS), y[N][ROWS], first[N][ROWS], some[3][ROWS], three[3][ROWS];
     (void)state;
     Case *c = new_case(PACKED_COLUMNS, 4, 32, false);
     shuffle_groups(c);
@@ -208,8 +208,13 @@ static void products_in_act_order(void **state) {
         arena_init(&arena);
         kernels_use(kernel_tables[t]);
         Activations *a = activations_new(&arena, x, N, COLS, 16), *b = activations_select(&arena, a, chosen, 3);
-        LinearJob jobs[] = {{linear, a, y[0]}, {linear, b, some[0]}, {linear, a, y[0]}};
-        assert_true(linear_apply(jobs, 2, pool, &arena));
+        Activations *d = activations_select(&arena, a, run, 3);
+        LinearJob jobs[] = {{linear, a, y[0]}, {linear, b, some[0]}, {linear, d, three[0]}};
+        assert_true(linear_apply(jobs, 3, pool, &arena));
+        for (int i = 0; i < 3; i++) {
+            assert_true(activations_bad(d, i) == (run[i] == 4) && !activations_bad(b, i));
+            if (run[i] != 4) assert_memory_equal(three[i], y[run[i]], sizeof three[i]);
+        }
         for (int r = 0; r < N; r++) assert_int_equal(activations_bad(a, r), r == 4);
         for (int i = 0; i < 3; i++) assert_memory_equal(some[i], y[chosen[i]], sizeof some[i]);
         if (t == 0) memcpy(first, y, sizeof y);
