@@ -37,7 +37,8 @@ enum {
     RULE_MINUS_ONE = 8,   /* the file holds 1 + weight */
     RULE_LOG_OF_NEG = 16, /* the file holds -exp(x) */
     RULE_GATE_UP = 32,    /* experts, gate above up in each: becomes .gate_proj and .up_proj */
-    RULE_ABOVE_UP = 64    /* a gate below which the tensor of up is put; up's own rule goes nowhere */
+    RULE_ABOVE_UP = 64,   /* a gate below which the tensor of up is put; up's own rule goes nowhere */
+    RULE_CONV = 128       /* channels by kernel: [channels, kernel, 1], as MLX has it */
 };
 
 typedef struct TensorRule {

@@ -15,7 +15,7 @@ static const TensorRule rules[] = {
     {"blk.*.attn_output", "model.layers.*.self_attn.out_proj", SIZE_HIDDEN, SIZE_QUERY, 0, 0, 0},
     {"blk.*.attn_q_norm", "model.layers.*.self_attn.q_layernorm", SIZE_HEAD, SIZE_NONE, 0, 0, 0},
     {"blk.*.attn_k_norm", "model.layers.*.self_attn.k_layernorm", SIZE_HEAD, SIZE_NONE, 0, 0, 0},
-    {"blk.*.shortconv.conv", "model.layers.*.conv.conv", SIZE_HIDDEN, SIZE_ANY, 0, 0, 0},
+    {"blk.*.shortconv.conv", "model.layers.*.conv.conv", SIZE_HIDDEN, SIZE_ANY, 0, RULE_CONV, 0},
     {"blk.*.shortconv.in_proj", "model.layers.*.conv.in_proj", SIZE_ANY, SIZE_HIDDEN, 0, 0, 0},
     {"blk.*.shortconv.out_proj", "model.layers.*.conv.out_proj", SIZE_HIDDEN, SIZE_HIDDEN, 0, 0, 0},
     {"blk.*.ffn_gate", "model.layers.*.feed_forward.w1", SIZE_FFN, SIZE_HIDDEN, 0, 0, 0},
@@ -43,7 +43,10 @@ static bool write_lfm2(const GgufModel *m, Buffer *out, Error *err) {
     (void)err;
     buffer_text(out, "  \"conv_bias\": false,\n");
     gguf_config_layer_types(m, "attention.head_count_kv", 0, "full_attention", "conv", out);
-    if (!m->size[SIZE_EXPERTS]) buffer_text(out, "  \"block_auto_adjust_ff_dim\": false,\n");
+    if (m->size[SIZE_EXPERTS]) return true;
+    gguf_config_count(out, "block_dim", m->size[SIZE_HIDDEN]); /* these three for mlx-lm, which wants to see them */
+    buffer_text(out, "  \"block_multiple_of\": 1,\n  \"block_ffn_dim_multiplier\": 1.0,\n"
+                     "  \"block_auto_adjust_ff_dim\": false,\n");
     return true;
 }
 

@@ -1,6 +1,5 @@
 /* Models with a selective scan: Mamba and FalconMamba, Granite 4 hybrids, Falcon-H1. The file holds A = -exp(A_log),
- * which is turned back (to within a rounding), and convolutions without their middle dimension, which the loader does
- * not need. */
+ * which is turned back (to within a rounding). */
 #include "convert/gguf_config.h"
 
 #include <inttypes.h>
@@ -13,7 +12,7 @@ static const TensorRule mamba_rules[] = {
     {"output_norm", "backbone.norm_f", SIZE_HIDDEN, SIZE_NONE, 0, 0, 0},
     {"blk.*.attn_norm", "backbone.layers.*.norm", SIZE_HIDDEN, SIZE_NONE, 0, 0, 0},
     {"blk.*.ssm_in", "backbone.layers.*.mixer.in_proj", SIZE_ANY, SIZE_HIDDEN, 0, 0, 0},
-    {"blk.*.ssm_conv1d", "backbone.layers.*.mixer.conv1d", SIZE_ANY, SIZE_ANY, 0, 0, BIASES_OTHER},
+    {"blk.*.ssm_conv1d", "backbone.layers.*.mixer.conv1d", SIZE_ANY, SIZE_ANY, 0, RULE_CONV, BIASES_OTHER},
     {"blk.*.ssm_x", "backbone.layers.*.mixer.x_proj", SIZE_ANY, SIZE_ANY, 0, 0, 0},
     {"blk.*.ssm_dt", "backbone.layers.*.mixer.dt_proj", SIZE_ANY, SIZE_ANY, 0, 0, BIASES_OTHER},
     {"blk.*.ssm_a", "backbone.layers.*.mixer.A_log", SIZE_ANY, SIZE_ANY, 0, RULE_WHOLE | RULE_LOG_OF_NEG, 0},
@@ -45,7 +44,7 @@ const Architecture gguf_mamba = {MAMBA, .model_type = "mamba", .class_name = "Ma
 
 static const TensorRule ssm_rules[] = {
     {"blk.*.ssm_in", "model.layers.*.mamba.in_proj", SIZE_ANY, SIZE_HIDDEN, 0, 0, 0},
-    {"blk.*.ssm_conv1d", "model.layers.*.mamba.conv1d", SIZE_ANY, SIZE_ANY, 0, 0, BIASES_OTHER},
+    {"blk.*.ssm_conv1d", "model.layers.*.mamba.conv1d", SIZE_ANY, SIZE_ANY, 0, RULE_CONV, BIASES_OTHER},
     {"blk.*.ssm_dt.bias", "model.layers.*.mamba.dt_bias", SIZE_ANY, SIZE_NONE, 0, RULE_WHOLE, 0},
     {"blk.*.ssm_a", "model.layers.*.mamba.A_log", SIZE_ANY, SIZE_NONE, 0, RULE_WHOLE | RULE_LOG_OF_NEG, 0},
     {"blk.*.ssm_d", "model.layers.*.mamba.D", SIZE_ANY, SIZE_NONE, 0, RULE_WHOLE, 0},

@@ -73,6 +73,6 @@ const Architecture gguf_qwen3_moe = {
     .rules = {gguf_rules_model, gguf_rules_norms, gguf_rules_attention, gguf_rules_head_norms, gguf_rules_experts},
     .fields = qwen3_moe_fields,
     .bias_keys = {[BIASES_ATTENTION] = "attention_bias", [BIASES_MLP] = ""},
-    .constants = SILU "  \"norm_topk_prob\": true,\n",
+    .constants = SILU "  \"norm_topk_prob\": true,\n  \"decoder_sparse_step\": 1,\n  \"mlp_only_layers\": [],\n",
     .expert_width = "moe_intermediate_size",
 };

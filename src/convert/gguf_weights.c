@@ -39,6 +39,7 @@ typedef struct Part {
     const BlockFormat *format;
     int64_t heads; /* rows are interleaved within so many heads; 0: as they are */
     int64_t rows;
+    bool conv;             /* with a last dimension of 1 */
     int64_t stack;         /* the rows are so many matrices one after the other; 0: one matrix */
     int64_t first, period; /* of each matrix, rows from `first` of `period` in the source; period 0: all */
     size_t row_bytes;
@@ -87,6 +88,7 @@ static bool add_part(WeightsPlan *p, const char *module, const char *suffix, DTy
     if (part.stack) t.shape[t.n_dims++] = part.stack;
     t.shape[t.n_dims++] = part.stack ? part.rows / part.stack : part.rows;
     if (cols) t.shape[t.n_dims++] = cols;
+    if (part.conv) t.shape[t.n_dims++] = 1;
     part.row_bytes = (size_t)width * dtype_bytes(dtype);
     p->tensors[p->n] = t;
     p->parts[p->n++] = part;
@@ -185,11 +187,12 @@ static DType float_dtype(uint32_t type) {
     return type == GGML_F32 ? DTYPE_F32 : type == GGML_F16 ? DTYPE_F16 : DTYPE_BF16;
 }
 
-/* Rows and matrices of a tensor; a vector's rows are its values, so that a bias can be put in order like a weight. */
-static void set_rows(Part *part, const GgufTensor *t, bool vector) {
+/* Rows and matrices of a tensor; a vector's rows are its values, so that a bias can be put in order like a weight, and
+ * only experts' make a stack: others have dimensions for ggml's sake. */
+static void set_rows(Part *part, const GgufTensor *t, bool vector, bool stacked) {
     part->rows = vector ? t->shape[0] : 1;
     for (int i = 1; i < t->n_dims; i++) part->rows *= t->shape[i];
-    if (t->n_dims == (vector ? 2 : 3)) part->stack = t->shape[t->n_dims - 1];
+    if (t->n_dims == (vector ? 2 : 3) && (stacked || !vector)) part->stack = t->shape[t->n_dims - 1];
 }
 
 static bool plan_gate_up(WeightsPlan *p, const char *module, Part part, Error *err) {
@@ -236,7 +239,8 @@ static bool plan_tensor(WeightsPlan *p, const GgufTensor *t, Error *err) {
     Part part = {.source = t, .format = block_format(t->type), .kind = PART_RAW};
     DType dtype = float_dtype(t->type);
     gguf_rule_name(rule->to, at.layer, at.expert, "", module, sizeof module);
-    set_rows(&part, t, vector);
+    set_rows(&part, t, vector, rule->flags & RULE_STACKED);
+    part.conv = rule->flags & RULE_CONV && !vector;
     if (m->arch->permuted && rule->order == ROWS_OF_QUERY) part.heads = m->n_heads;
     if (m->arch->permuted && rule->order == ROWS_OF_KEY) part.heads = m->n_kv_heads;
     if (rule->flags & RULE_ABOVE_UP && !find_below(p, &part, err)) return false;

@@ -141,29 +141,67 @@ def convert(source, target, kind):
             model(folder, kind, target, hparams=None, eager=True).write()
 
 
-def put_blocks(path, rows):
-    """The file with every tensor whose rows are all known blocks as those blocks."""
+def rewrite(path, change, keys=None):
+    """The file with tensors [(name, data, type)] that `change` makes of its own, and with other values of some keys."""
     reader = gguf.GGUFReader(path)
     writer = gguf.GGUFWriter(f"{path}.new", arch=reader.fields["general.architecture"].contents())
     for field in reader.fields.values():
-        if field.name.startswith("GGUF.") or field.name == "general.architecture":
+        value = (keys or {}).get(field.name, field.contents())
+        if field.name.startswith("GGUF.") or field.name == "general.architecture" or value is None:
             continue
         inner = field.types[-1] if field.types[0] == gguf.GGUFValueType.ARRAY else None
-        writer.add_key_value(field.name, field.contents(), field.types[0], sub_type=inner)
-    for t in reader.tensors:
-        data = np.ascontiguousarray(t.data)
-        found = [rows.get(row.tobytes()) for row in data.reshape(-1, data.shape[-1])] if data.dtype == np.float32 else [None]
-        if all(found):
-            blocks = np.frombuffer(b"".join(b for _, b in found), np.uint8).reshape(*data.shape[:-1], -1)
-            writer.add_tensor(t.name, blocks, raw_dtype=found[0][0])
-        else:
-            writer.add_tensor(t.name, data, raw_dtype=t.tensor_type)
+        writer.add_key_value(field.name, value, field.types[0], sub_type=inner)
+    for name, data, kind in change([(t.name, np.ascontiguousarray(t.data), t.tensor_type) for t in reader.tensors]):
+        writer.add_tensor(name, np.ascontiguousarray(data), raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
     pathlib.Path(f"{path}.new").replace(path)
     print(path.parent.name, sorted({t.tensor_type.name for t in gguf.GGUFReader(path).tensors}))
+
+
+def put_blocks(path, rows):
+    """The file with every tensor whose rows are all known blocks as those blocks."""
+    def change(tensors):
+        for name, data, kind in tensors:
+            found = [rows.get(row.tobytes()) for row in data.reshape(-1, data.shape[-1])] if data.dtype == np.float32 else [None]
+            if all(found):
+                data, kind = np.frombuffer(b"".join(b for _, b in found), np.uint8).reshape(*data.shape[:-1], -1), found[0][0]
+            yield name, data, kind
+
+    rewrite(path, change)
+
+
+def experts_one_by_one(tensors):
+    """Mixtral's experts as files of early 2024 have them."""
+    for name, data, kind in tensors:
+        if "_exps." in name:
+            yield from ((name.replace("_exps.", f".{i}."), data[i], kind) for i in range(len(data)))
+        else:
+            yield name, data, kind
+
+
+def latent_in_one(tensors):
+    """DeepSeek's two matrices of the latent vector as one, as files of 2024 have them. k_b is [heads, rank, dims], turned."""
+    tensors = {name: (data, kind) for name, data, kind in tensors}
+    for name, (data, kind) in tensors.items():
+        if ".attn_v_b." in name:
+            continue
+        if ".attn_k_b." in name:
+            as_values = lambda x: x.view(np.uint16) if kind == T.BF16 else x  # noqa: E731
+            k, v = as_values(data).swapaxes(1, 2), as_values(tensors[name.replace("_k_b.", "_v_b.")][0])
+            both = np.concatenate([k, v], axis=1)
+            data, name = both.reshape(-1, both.shape[-1]).copy().view(data.dtype), name.replace("_k_b.", "_kv_b.")
+        yield name, data, kind
+
+
+# What older converters wrote, made of what the newer one writes: the checkpoint, the change, the keys that were other ones.
+OLDER = {"mixtral-older": ("mixtral", experts_one_by_one, {}),
+         "deepseek_v2-older": ("deepseek_v2", latent_in_one, {
+             "deepseek2.attention.key_length": 24, "deepseek2.attention.value_length": 16, "deepseek2.attention.head_count_kv": 4,
+             "deepseek2.attention.key_length_mla": None, "deepseek2.attention.value_length_mla": None,
+             "deepseek2.expert_gating_func": None})}
 
 
 def save(target, meta, logits):
@@ -187,9 +225,18 @@ def make(name):
     put_blocks(target / "model.gguf", rows)
 
 
-for wanted in sys.argv[2:] or CONVERTED + ENCODERS + list(MADE):
-    if wanted in MADE:
-        make(wanted)
+def make_older(name):
+    origin, change, keys = OLDER[name]
+    (HERE / name).mkdir(exist_ok=True)
+    convert(HF / origin, HERE / name / "model.gguf", gguf.LlamaFileType.MOSTLY_BF16)
+    rewrite(HERE / name / "model.gguf", change, keys)
+    for file in ("golden.json", "golden.safetensors"):
+        shutil.copy(HF / origin / file, HERE / name)
+
+
+for wanted in sys.argv[2:] or CONVERTED + ENCODERS + list(MADE) + list(OLDER):
+    if wanted in MADE or wanted in OLDER:
+        (make if wanted in MADE else make_older)(wanted)
         continue
     (HERE / wanted).mkdir(exist_ok=True)
     source = (EMBED if wanted in ENCODERS else HF) / wanted
