@@ -2,6 +2,7 @@
  * all that can be refused is refused here. */
 #define _POSIX_C_SOURCE 200809L
 #include "convert/quantize_plan.h"
+#include "base/hash.h"
 #include "base/memory.h"
 
 #include <inttypes.h>
@@ -262,11 +263,6 @@ bool quantize_index(const QuantizePlan *p, Buffer *out, Error *err) {
     return !out->failed || error_memory(err, "model.safetensors.index.json");
 }
 
-static uint64_t hash_more(uint64_t h, const void *bytes, size_t n) { /* FNV-1a */
-    for (const uint8_t *p = bytes; n--; p++) h = (h ^ *p) * 0x100000001B3u;
-    return h;
-}
-
 bool quantize_tag(const QuantizePlan *p, Buffer *out, Error *err) {
     uint64_t h = checkpoint_hash(p->layout.checkpoint);
     for (int i = 0; i < p->n; i++) {
@@ -278,8 +274,8 @@ bool quantize_tag(const QuantizePlan *p, Buffer *out, Error *err) {
             numbers[6] = st.st_mtim.tv_sec;
             numbers[7] = st.st_mtim.tv_nsec;
         }
-        h = hash_more(h, t->source->name, strlen(t->source->name) + 1);
-        h = hash_more(h, numbers, sizeof numbers);
+        h = hash_bytes(h, t->source->name, strlen(t->source->name) + 1);
+        h = hash_bytes(h, numbers, sizeof numbers);
     }
     buffer_printf(out, "lockstep quantize %016" PRIx64 "\n", h);
     return !out->failed || error_memory(err, "the name of a plan");

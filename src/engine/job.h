@@ -15,6 +15,7 @@ typedef struct JobEvent {
     char *text;        /* what became readable by it, NUL-terminated, n_text bytes; never NULL */
     size_t n_text;
     FinishReason finish; /* not FINISH_NONE: the choice's last event */
+    int stop;            /* with FINISH_STOP: which of the request's stop strings it was, -1: none */
     char *error;         /* with FINISH_FAILED: why */
 } JobEvent;
 

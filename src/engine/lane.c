@@ -113,7 +113,7 @@ static void seat_tell(Lane *l, Seat *seat) {
     int n;
     const int32_t *answer = sequence_answer(s, &n);
     const Buffer *text = sequence_text(s);
-    JobEvent event = {.id = -1, .finish = sequence_finish(s)};
+    JobEvent event = {.id = -1, .finish = sequence_finish(s), .stop = sequence_stop(s)};
     if (n > seat->told_tokens) {
         const ScoreList *scores = sequence_scores(s);
         event.id = answer[seat->told_tokens];

@@ -1,16 +1,14 @@
 /* The best tokens come from one pass over the vocabulary that keeps a short sorted list: nearly every logit fails the
  * first comparison. */
 #include "engine/score.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "math/ops.h"
 
 #include <string.h>
 
 uint64_t logits_hash(const float *values, size_t n) {
-    const unsigned char *bytes = (const unsigned char *)values;
-    uint64_t hash = 0xCBF29CE484222325u;
-    for (size_t i = 0; i < n * sizeof *values; i++) hash = (hash ^ bytes[i]) * 0x100000001B3u;
-    return hash;
+    return hash_bytes(HASH_START, values, n * sizeof *values);
 }
 
 /* top[].logprob holds raw logits here. Equal ones stay in the order of their ids. */

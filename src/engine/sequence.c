@@ -63,7 +63,8 @@ Sequence *sequence_new(const Request *request, const Model *model, const Tokeniz
     s->n_tokens = tokenizer ? tokenizer_size(tokenizer) : 0;
     int room = model_context(model) - request->n_prompt;
     s->limit = request->max_tokens < 0 || request->max_tokens > room ? room : request->max_tokens;
-    if (s->limit == 0 && !request->scores_prompt) s->finish = FINISH_LENGTH;
+    /* Where no answer is asked for, the prompt is: it is there for the next. */
+    if (s->limit == 0 && request->max_tokens != 0 && !request->scores_prompt) s->finish = FINISH_LENGTH;
     if (!id_list_append(&s->ids, request->prompt, (size_t)request->n_prompt)) {
         error_memory(err, "the prompt");
         goto fail;
@@ -296,6 +297,10 @@ FinishReason sequence_finish(const Sequence *s) {
 
 const char *sequence_error(const Sequence *s) {
     return s->error.text;
+}
+
+int sequence_stop(const Sequence *s) {
+    return s->stop ? stop_matched(s->stop) : -1;
 }
 
 int sequence_cached(const Sequence *s) {

@@ -50,6 +50,7 @@ void sequence_cancel(Sequence *s);
 
 FinishReason sequence_finish(const Sequence *s);
 const char *sequence_error(const Sequence *s); /* with FINISH_FAILED */
+int sequence_stop(const Sequence *s);          /* which of the request's stop strings ended it, -1: none */
 int sequence_cached(const Sequence *s);        /* tokens of the prompt that the cache already held */
 /* The tokens of the answer so far, the end token included. */
 const int32_t *sequence_answer(const Sequence *s, int *n);

@@ -3,6 +3,7 @@
  * rule of mlx-lm), sorted by name so that the order, and with it the hash, is the same everywhere. */
 #define _GNU_SOURCE
 #include "file/checkpoint.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "file/gguf.h"
 
@@ -24,14 +25,6 @@ struct Checkpoint {
     uint32_t n_slots;
     uint64_t hash;
 };
-
-/* FNV-1a: short, and good enough for names that one trusted folder holds. */
-static uint64_t hash_bytes(uint64_t h, const void *bytes, size_t n) {
-    for (const uint8_t *p = bytes; n--; p++) h = (h ^ *p) * 0x100000001B3u;
-    return h;
-}
-
-static const uint64_t HASH_START = 0xCBF29CE484222325u;
 
 static bool path_join(Buffer *b, const char *folder, const char *name, Error *err) {
     buffer_reset(b);

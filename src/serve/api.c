@@ -85,6 +85,7 @@ void api_write_error(Buffer *out, Api api, const char *request_id, const ApiErro
 void api_fail(Exchange *x, Api api, const ApiError *e) {
     Buffer out = {0};
     api_write_error(&out, api, exchange_id(x), e);
+    if (api == API_MESSAGES) exchange_add_header(x, "request-id", exchange_id(x));
     if (e->status == 503) exchange_add_header(x, "Retry-After", "1");
     exchange_reply_json(x, e->status == 503 && api == API_MESSAGES ? 529 : e->status, &out);
     buffer_clear(&out);

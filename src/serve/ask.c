@@ -9,7 +9,7 @@ enum { MOST_UNSENT = 1 << 20, LOOK_AGAIN_MILLISECONDS = 20, SILENCE_SECONDS = 10
 
 typedef struct Choice {
     Reply *reply; /* NULL: the text as it is */
-    bool ended;
+    int stop;     /* as of its end */
 } Choice;
 
 struct Ask {
@@ -24,6 +24,7 @@ struct Ask {
     Choice *choices;
     int n_choices, n_ended; /* of all prompts */
     int choice;             /* whose text is being taken apart */
+    bool cut;
 };
 
 static void ask_free(Ask *a) {
@@ -45,7 +46,7 @@ static void note_sound(Ask *a) {
 static bool take_part(void *context, const ReplyEvent *event, Error *err) {
     Ask *a = context;
     (void)err;
-    if (a->writer->part) a->writer->part(a->context, a->choice, event);
+    if (a->writer->part && !a->cut) a->writer->part(a->context, a->choice, event);
     return true;
 }
 
@@ -59,15 +60,17 @@ static bool take_text(Ask *a, int choice, const JobEvent *e, Error *err) {
 
 static bool take_event(Ask *a, int choice, const JobEvent *e, Error *err) {
     Choice *c = &a->choices[choice];
-    if (e->finish == FINISH_FAILED || e->finish == FINISH_CANCELLED)
+    FinishReason finish = a->cut && e->finish == FINISH_CANCELLED ? FINISH_STOP : e->finish;
+    if (finish == FINISH_FAILED || finish == FINISH_CANCELLED)
         return error_set(err, "%s", e->error ? e->error : "the server is stopping");
     if (e->id >= 0 && a->writer->token) a->writer->token(a->context, choice, e);
     if (!e->text) return error_memory(err, "the answer");
     if (!take_text(a, choice, e, err)) return false;
-    if (e->finish == FINISH_NONE) return true;
+    if (finish == FINISH_NONE) return true;
     if (c->reply && !reply_finish(c->reply, err)) return false;
     a->n_ended++;
-    if (a->writer->end) a->writer->end(a->context, choice, e->finish, c->reply ? reply_calls(c->reply) : 0);
+    c->stop = e->stop;
+    if (a->writer->end) a->writer->end(a->context, choice, finish, c->reply ? reply_calls(c->reply) : 0);
     return true;
 }
 
@@ -183,6 +186,15 @@ JobUsage ask_usage(const Ask *a) {
         all.seconds = longer(all.seconds, one.seconds);
     }
     return all;
+}
+
+int ask_stop(const Ask *a, int choice) {
+    return a->choices[choice].stop;
+}
+
+void ask_cut(Ask *a) {
+    a->cut = true;
+    for (int i = 0; i < a->n_jobs; i++) job_cancel(a->jobs[i]);
 }
 
 const TokenScore *ask_prompt_scores(const Ask *a, int request, size_t *n) {

@@ -7,5 +7,7 @@ const HttpRoute routes[] = {
     {"GET", "/v1/models/*", get_model},
     {"POST", "/v1/chat/completions", openai_chat},
     {"POST", "/v1/completions", openai_completions},
+    {"POST", "/v1/messages", anthropic_create},
+    {"POST", "/v1/messages/count_tokens", anthropic_count_tokens},
     {NULL, NULL, NULL},
 };

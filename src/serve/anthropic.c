@@ -1,0 +1,289 @@
+/* A turn is a list of blocks there and one message here, except that each result of a tool becomes a message. What can
+ * not be shown to a model that reads text (images, documents) is refused and never left out, but for thoughts that only
+ * their author can read. */
+#include "serve/anthropic.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PLACE = 96 };
+
+/* The list as it is written, and the message that is still open. */
+typedef struct Turns {
+    Buffer out;
+    const char *role; /* NULL: no message is open */
+    Buffer text, reasoning, calls;
+    bool new_turn; /* text that follows is of another turn than what is there */
+} Turns;
+
+static void turns_clear(Turns *t) {
+    buffer_clear(&t->out);
+    buffer_clear(&t->text);
+    buffer_clear(&t->reasoning);
+    buffer_clear(&t->calls);
+}
+
+static void begin_message(Turns *t, const char *role) {
+    buffer_printf(&t->out, "%s{\"role\": \"%s\", ", t->out.length > 1 ? ", " : "", role);
+}
+
+static void close_message(Turns *t) {
+    if (!t->role) return;
+    begin_message(t, t->role);
+    api_write_text(&t->out, "content", buffer_string(&t->text), t->text.length);
+    if (t->reasoning.length > 0) {
+        buffer_text(&t->out, ", ");
+        api_write_text(&t->out, "reasoning_content", buffer_string(&t->reasoning), t->reasoning.length);
+    }
+    if (t->calls.length > 0) buffer_printf(&t->out, ", \"tool_calls\": [%s]", buffer_string(&t->calls));
+    buffer_byte(&t->out, '}');
+    if (t->text.failed || t->reasoning.failed || t->calls.failed) t->out.failed = true;
+    buffer_reset(&t->text);
+    buffer_reset(&t->reasoning);
+    buffer_reset(&t->calls);
+    t->role = NULL;
+}
+
+static void open_message(Turns *t, const char *role) {
+    if (t->role && strcmp(t->role, role) == 0) return;
+    close_message(t);
+    t->role = role;
+}
+
+static void append_text(Turns *t, const JsonValue *text) {
+    if (t->new_turn && t->text.length > 0) buffer_text(&t->text, "\n\n");
+    t->new_turn = false;
+    buffer_append(&t->text, text->text, text->length);
+}
+
+/* ---- blocks ---- */
+
+static bool refuse_at(ApiError *err, const char *where, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+static bool refuse_at(ApiError *err, const char *where, const char *format, ...) {
+    char why[300];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(why, sizeof why, format, args);
+    va_end(args);
+    return api_refuse(err, 400, where, "%s", why);
+}
+
+static bool refuse_kind(ApiError *err, const char *where, const JsonValue *block) {
+    const char *type = json_string(json_get(block, "type"));
+    if (!type) return refuse_at(err, where, "it must be a block with a type");
+    return refuse_at(err, where, "blocks of type '%.60s' are not supported here: this server reads text", type);
+}
+
+static const JsonValue *block_string(const JsonValue *block, const char *key, const char *where, ApiError *err) {
+    const JsonValue *v = json_get(block, key);
+    if (v && v->type == JSON_STRING) return v;
+    refuse_at(err, where, "'%s' must be a string", key);
+    return NULL;
+}
+
+/* A text, or a list of blocks of text, which are joined with nothing between. */
+static bool join_text(const JsonValue *content, const char *where, Buffer *out, ApiError *err) {
+    if (content->type == JSON_STRING) {
+        buffer_append(out, content->text, content->length);
+        return true;
+    }
+    if (content->type != JSON_ARRAY) return refuse_at(err, where, "it must be a string or a list of blocks");
+    for (uint32_t i = 0; i < content->length; i++) {
+        const JsonValue *block = json_item(content, i);
+        char place[PLACE];
+        snprintf(place, sizeof place, "%s[%u]", where, i);
+        if (!json_equals(json_get(block, "type"), "text")) return refuse_kind(err, place, block);
+        const JsonValue *text = block_string(block, "text", place, err);
+        if (!text) return false;
+        buffer_append(out, text->text, text->length);
+    }
+    return true;
+}
+
+static bool take_text(Turns *t, const JsonValue *block, const char *where, ApiError *err) {
+    const JsonValue *text = block_string(block, "text", where, err);
+    if (text) append_text(t, text);
+    return text != NULL;
+}
+
+static bool take_thinking(Turns *t, const JsonValue *block, const char *where, ApiError *err) {
+    const JsonValue *thinking = block_string(block, "thinking", where, err);
+    if (thinking) buffer_append(&t->reasoning, thinking->text, thinking->length);
+    return thinking != NULL;
+}
+
+static bool take_redacted(Turns *t, const JsonValue *block, const char *where, ApiError *err) {
+    (void)t, (void)block, (void)where, (void)err;
+    return true;
+}
+
+/* The arguments go on as a text, as clients of the chat API send them; the template gets an object where it can. */
+static bool take_call(Turns *t, const JsonValue *block, const char *where, ApiError *err) {
+    const JsonValue *id = block_string(block, "id", where, err), *input = json_get(block, "input");
+    const JsonValue *name = id ? block_string(block, "name", where, err) : NULL;
+    if (!name) return false;
+    if (!input || input->type != JSON_OBJECT) return refuse_at(err, where, "'input' must be an object");
+    Buffer arguments = {0};
+    json_write(&arguments, input, NULL);
+    buffer_text(&t->calls, t->calls.length ? ", {" : "{");
+    api_write_text(&t->calls, "id", id->text, id->length);
+    buffer_text(&t->calls, ", \"type\": \"function\", \"function\": {");
+    api_write_text(&t->calls, "name", name->text, name->length);
+    buffer_text(&t->calls, ", ");
+    api_write_text(&t->calls, "arguments", buffer_string(&arguments), arguments.length);
+    buffer_text(&t->calls, "}}");
+    if (arguments.failed) t->calls.failed = true;
+    buffer_clear(&arguments);
+    return true;
+}
+
+/* Templates have no place for "it failed", and the model must know it all the same. */
+static bool take_result(Turns *t, const JsonValue *block, const char *where, ApiError *err) {
+    const JsonValue *id = block_string(block, "tool_use_id", where, err), *content = json_get_set(block, "content");
+    bool failed = false;
+    char place[PLACE];
+    Buffer text = {0};
+    if (!id) return false;
+    json_bool(json_get(block, "is_error"), &failed);
+    if (failed) buffer_text(&text, "Error: ");
+    snprintf(place, sizeof place, "%s.content", where);
+    bool ok = !content || join_text(content, place, &text, err);
+    if (ok) {
+        close_message(t);
+        begin_message(t, "tool");
+        api_write_text(&t->out, "tool_call_id", id->text, id->length);
+        buffer_text(&t->out, ", ");
+        api_write_text(&t->out, "content", buffer_string(&text), text.length);
+        buffer_byte(&t->out, '}');
+    }
+    if (text.failed) t->out.failed = true;
+    buffer_clear(&text);
+    return ok;
+}
+
+typedef struct BlockKind {
+    const char *type, *role; /* role: whose turns have it; NULL: all */
+    bool (*take)(Turns *t, const JsonValue *block, const char *where, ApiError *err);
+} BlockKind;
+
+static const BlockKind kinds[] = {
+    {"text", NULL, take_text},
+    {"tool_result", "user", take_result},
+    {"tool_use", "assistant", take_call},
+    {"thinking", "assistant", take_thinking},
+    {"redacted_thinking", "assistant", take_redacted},
+};
+
+static bool take_block(Turns *t, const char *role, const JsonValue *block, const char *where, ApiError *err) {
+    const JsonValue *type = json_get(block, "type");
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const BlockKind *k = &kinds[i];
+        if (!json_equals(type, k->type)) continue;
+        if (k->role && strcmp(k->role, role) != 0)
+            return refuse_at(err, where, "blocks of type '%s' belong to turns of the %s", k->type, k->role);
+        if (k->take != take_result) open_message(t, role);
+        return k->take(t, block, where, err);
+    }
+    return refuse_kind(err, where, block);
+}
+
+/* ---- turns ---- */
+
+static const char *known_role(const JsonValue *role) {
+    static const char *const roles[] = {"user", "assistant", "system"};
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+        if (json_equals(role, roles[i])) return roles[i];
+    return NULL;
+}
+
+static bool take_turn(Turns *t, const JsonValue *message, uint32_t i, ApiError *err) {
+    const JsonValue *content = json_get(message, "content");
+    const char *role = known_role(json_get(message, "role"));
+    char place[PLACE];
+    bool ok = true;
+    snprintf(place, sizeof place, "messages[%u].role", i);
+    if (!role) return refuse_at(err, place, "it must be user or assistant");
+    snprintf(place, sizeof place, "messages[%u].content", i);
+    t->new_turn = true;
+    if (content && content->type == JSON_STRING) {
+        open_message(t, role);
+        append_text(t, content);
+        return true;
+    }
+    if (!content || content->type != JSON_ARRAY)
+        return refuse_at(err, place, "it must be a string or a list of blocks");
+    if (content->length == 0) open_message(t, role);
+    for (uint32_t k = 0; ok && k < content->length; k++) {
+        snprintf(place, sizeof place, "messages[%u].content[%u]", i, k);
+        ok = take_block(t, role, json_item(content, k), place, err);
+    }
+    return ok;
+}
+
+/* Reads what was written; NULL with the reason. */
+static JsonDoc *parse_written(const Buffer *text, ApiError *err) {
+    Error why = {"out of memory"};
+    JsonDoc *doc = text->failed ? NULL : json_parse(text->data, text->length, 0, &why);
+    if (!doc) api_refuse_error(err, 500, NULL, &why);
+    return doc;
+}
+
+JsonDoc *anthropic_messages(const JsonValue *system, const JsonValue *messages, ApiError *err) {
+    Turns t = {0};
+    bool ok = true;
+    JsonDoc *doc = NULL;
+    if (!messages || messages->length == 0) {
+        api_refuse(err, 400, "messages", "it must be a list of messages that is not empty");
+        return NULL;
+    }
+    buffer_byte(&t.out, '[');
+    if (system) {
+        t.role = "system";
+        ok = join_text(system, "system", &t.text, err);
+        if (t.text.length == 0) t.role = NULL;
+    }
+    for (uint32_t i = 0; ok && i < messages->length; i++) ok = take_turn(&t, json_item(messages, i), i, err);
+    close_message(&t);
+    buffer_byte(&t.out, ']');
+    if (ok) doc = parse_written(&t.out, err);
+    turns_clear(&t);
+    return doc;
+}
+
+/* ---- tools ---- */
+
+static bool take_tool(Buffer *out, const JsonValue *tool, uint32_t i, ApiError *err) {
+    const JsonValue *type = json_get_set(tool, "type"), *description = json_get_set(tool, "description");
+    const JsonValue *name = json_get(tool, "name"), *schema = json_get(tool, "input_schema");
+    const char *kind = json_string(type), *label = json_string(name);
+    char place[PLACE];
+    snprintf(place, sizeof place, "tools[%u]", i);
+    if (type && !json_equals(type, "custom"))
+        return refuse_at(err, place, "tools of type '%.60s' (%.60s) are not supported, only tools with an input_schema",
+                         kind ? kind : "?", label ? label : "without a name");
+    if (!label || name->length == 0) return refuse_at(err, place, "'name' must be a string that is not empty");
+    if (!schema || schema->type != JSON_OBJECT) return refuse_at(err, place, "'input_schema' must be an object");
+    buffer_printf(out, "%s{\"type\": \"function\", \"function\": {", i ? ", " : "");
+    api_write_text(out, "name", name->text, name->length);
+    if (json_string(description)) {
+        buffer_text(out, ", ");
+        api_write_text(out, "description", description->text, description->length);
+    }
+    buffer_text(out, ", \"parameters\": ");
+    json_write(out, schema, NULL);
+    buffer_text(out, "}}");
+    return true;
+}
+
+JsonDoc *anthropic_tools(const JsonValue *tools, ApiError *err) {
+    Buffer out = {0};
+    bool ok = true;
+    buffer_byte(&out, '[');
+    for (uint32_t i = 0; ok && i < tools->length; i++) ok = take_tool(&out, json_item(tools, i), i, err);
+    buffer_byte(&out, ']');
+    JsonDoc *doc = ok ? parse_written(&out, err) : NULL;
+    buffer_clear(&out);
+    return doc;
+}
