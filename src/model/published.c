@@ -369,13 +369,14 @@ static void note_activations(Published *p, const JsonValue *block, const char *k
     const JsonValue *args = json_get_set(block, key), *dynamic = json_get_set(args, "dynamic");
     int64_t bits = 0;
     bool on = false;
-    char text[120];
+    char said[80], text[160];
     if (!args) return;
     json_int(json_get(args, "num_bits"), &bits);
     if (dynamic && !json_bool(dynamic, &on)) on = true;
-    snprintf(text, sizeof text, "; weights only: the config's %s (%d bits, %s) are not applied", what, (int)bits,
-             on ? "dynamic" : "static");
-    if (!strstr(p->note, text)) add_note(p, text);
+    snprintf(said, sizeof said, "%s (%d bits, %s)", what, (int)bits, on ? "dynamic" : "static");
+    bool first = !strstr(p->note, "weights only");
+    snprintf(text, sizeof text, first ? "; weights only: the config's %s are not applied" : ", nor are its %s", said);
+    if (!strstr(p->note, said)) add_note(p, text);
 }
 
 static bool read_config_group(Reader *r, const JsonValue *group, const JsonValue *whole_format) {

@@ -72,7 +72,8 @@ static bool is_extra(const Binder *b, const char *name) {
 static bool is_activation_scale(const char *name) {
     static const char *const endings[] = {".input_scale",      ".input_zero_point", ".input_global_scale",
                                           ".activation_scale", ".output_scale",     ".k_scale",
-                                          ".v_scale",          ".q_scale"};
+                                          ".v_scale",          ".q_scale",          ".kv_scale",
+                                          ".k_zero_point",     ".v_zero_point",     ".output_zero_point"};
     size_t n = strlen(name);
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
         size_t m = strlen(endings[i]);

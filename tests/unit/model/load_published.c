@@ -116,7 +116,11 @@ static void inspect_says_what_became_of_the_weights(void **state) {
     says("gptq-int2-g16", none, "f32 (gptq: groups of 16 among 64 inputs are no multiple of 32)", "f16: 2 matrices");
     says("fp8-tensor-static", none, "weights only: inputs are not rounded to the static 8-bit floats",
          "tensors not needed: 13, from model.layers.0.mlp.down_proj.input_scale");
-    says("ct-fp8-tensor", none, "the config's keys and values (8 bits, static) are not applied", "fp8 (compressed");
+    static const float one = 1;
+    Tensor scale = {.dtype = DTYPE_F32, .n_dims = 1, .shape = {1}, .bytes = 4, .data = (const void *)&one};
+    says("fp8-tensor", (Change){NULL, NULL, "model.layers.1.self_attn.k_scale", scale}, "fp8 (fp8): 13 matrices",
+         "tensor not needed: model.layers.1.self_attn.k_scale");
+    says("ct-fp8-tensor", none, "nor are its keys and values (8 bits, static)", "fp8 (compressed");
     says("deepseek_v3-fp8", none, "f32 (fp8: inputs and outputs change places)", "fp8 (fp8)");
 }
 

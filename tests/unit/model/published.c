@@ -71,13 +71,14 @@ static void every_method(void **state) {
     assert_weights(CT "\"format\": \"pack-quantized\", \"config_groups\": {\"group_0\": {\"targets\": [\"Linear\"],"
                       " \"weights\": {\"num_bits\": 4, \"group_size\": 128, \"symmetric\": false}}}",
                    "m.up", (PublishedWeights){STORED_PACKED, 4, 128, 0, 0, true}, "pack-quantized");
-    assert_weights(CT "\"format\": \"int-quantized\", \"kv_cache_scheme\": {\"num_bits\": 8, \"dynamic\": false},"
-                      " \"config_groups\": {\"group_0\": {\"targets\": [\"Linear\"],"
-                      " \"weights\": {\"num_bits\": 8, \"strategy\": \"channel\"},"
-                      " \"input_activations\": {\"num_bits\": 8, \"dynamic\": true}}}",
-                   "m.up", (PublishedWeights){STORED_BYTES, 8, 0, 0, 0, false},
-                   "input activations (8 bits, dynamic) are not applied; weights only: the config's keys and values (8 "
-                   "bits, static)");
+    assert_weights(
+        CT "\"format\": \"int-quantized\", \"kv_cache_scheme\": {\"num_bits\": 8, \"dynamic\": false},"
+           " \"config_groups\": {\"group_0\": {\"targets\": [\"Linear\"],"
+           " \"weights\": {\"num_bits\": 8, \"strategy\": \"channel\"},"
+           " \"input_activations\": {\"num_bits\": 8, \"dynamic\": true}}}",
+        "m.up", (PublishedWeights){STORED_BYTES, 8, 0, 0, 0, false},
+        "weights only: the config's input activations (8 bits, dynamic) are not applied, nor are its keys and "
+        "values (8 bits, static)");
     assert_weights(CT "\"format\": \"float-quantized\", \"config_groups\": {\"group_0\": {\"targets\": [\"Linear\"],"
                       " \"weights\": {\"num_bits\": 8, \"type\": \"float\", \"strategy\": \"block\","
                       " \"block_structure\": [128, 128]}}}",
