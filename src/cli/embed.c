@@ -37,10 +37,10 @@ static bool add_end(Texts *t, int n_prompt, Error *err) {
 static bool add_text(void *context, const char *text, size_t n, Error *err) {
     Texts *t = context;
     int n_prompt;
-    bool cut;
-    if (!embedder_encode(t->embedder, t->prompt, text, n, &t->ids, &n_prompt, &cut, err))
+    size_t n_whole;
+    if (!embedder_encode(t->embedder, t->prompt, text, n, &t->ids, &n_prompt, &n_whole, err))
         return error_prefix(err, "text %zu", t->n);
-    t->n_cut += cut;
+    t->n_cut += n_whole > (size_t)embedder_max_tokens(t->embedder);
     return add_end(t, n_prompt, err);
 }
 

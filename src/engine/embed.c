@@ -134,19 +134,19 @@ static bool count_prompt(const Embedder *e, const char *prompt, int *out, Error 
 }
 
 bool embedder_encode(const Embedder *e, const char *prompt, const char *text, size_t n, IdList *ids, int *n_prompt,
-                     bool *cut, Error *err) {
+                     size_t *n_whole, Error *err) {
     IdList own = {0};
     int left_out = 0;
     if (!e->tokenizer) return error_set(err, "there is no tokenizer, so texts have to be given as ids");
     bool ok = encode_joined(e, prompt, text, n, &own, err);
-    bool too_long = own.n > (size_t)embedder_max_tokens(e);
-    ok = ok && (!too_long || cut_ids(e, &own, err));
+    size_t whole = own.n;
+    ok = ok && (whole <= (size_t)embedder_max_tokens(e) || cut_ids(e, &own, err));
     if (ok && prompt && e->plan.without_prompt) ok = count_prompt(e, prompt, &left_out, err);
     if (ok && own.n > 0 && left_out >= (int)own.n)
         ok = error_set(err, "the text has nothing after its prompt, which this model leaves out");
     if (ok && !id_list_append(ids, own.ids, own.n)) ok = error_memory(err, "a text's ids");
     if (ok) *n_prompt = left_out;
-    if (ok && cut) *cut = too_long;
+    if (ok) *n_whole = whole;
     id_list_clear(&own);
     return ok;
 }

@@ -19,9 +19,10 @@ int embedder_max_tokens(const Embedder *e); /* of a text, its prompt and special
 const EmbedPlan *embedder_plan(const Embedder *e);
 
 /* Appends the ids of prompt (NULL: none) and text, cut to what the model takes as sentence-transformers cuts: special
- * tokens stay. *n_prompt: how many ids at the beginning pooling leaves out. *cut (or NULL): whether it was cut. */
+ * tokens stay. *n_prompt: how many ids at the beginning pooling leaves out. *n_whole: how many ids there were before a
+ * cut. */
 bool embedder_encode(const Embedder *e, const char *prompt, const char *text, size_t n, IdList *ids, int *n_prompt,
-                     bool *cut, Error *err);
+                     size_t *n_whole, Error *err);
 
 typedef struct EmbedInput {
     const int32_t *ids;

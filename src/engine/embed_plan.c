@@ -311,7 +311,8 @@ bool embed_plan_read(const char *folder, int hidden, bool encoder, Pool *pool, E
     Error local;
     Reader r = {.folder = folder, .hidden = hidden, .pool = pool, .plan = &plan, .err = err ? err : &local};
     bool ok = read_modules(&r, encoder) && read_lengths(&r) &&
-              read_object(&r, "", "config_sentence_transformers.json", &plan.settings);
+              read_object(&r, "", "config_sentence_transformers.json", &plan.settings) &&
+              matryoshka_read(folder, plan.settings ? json_root(plan.settings) : NULL, &plan.cuts, r.err);
     if (ok)
         *out = plan;
     else
@@ -327,6 +328,7 @@ void embed_plan_clear(EmbedPlan *p) {
         safetensors_close(p->stages[i].file);
     }
     mem_free(p->stages);
+    matryoshka_clear(&p->cuts);
     json_free(p->settings);
     *p = (EmbedPlan){0};
 }

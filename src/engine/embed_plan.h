@@ -5,6 +5,7 @@
 #define LOCKSTEP_ENGINE_EMBED_PLAN_H
 
 #include "base/buffer.h"
+#include "engine/matryoshka.h"
 #include "file/safetensors.h"
 #include "math/linear.h"
 #include "math/ops.h"
@@ -33,9 +34,10 @@ typedef struct EmbedPlan {
     bool without_prompt; /* pooling leaves a prompt's rows out */
     EmbedStage *stages;  /* owned */
     int n_stages;
-    int size;          /* of a vector */
-    int max_tokens;    /* of a text; 0: nothing says */
-    bool lower_case;   /* texts are lowercased first */
+    int size;        /* of a vector */
+    int max_tokens;  /* of a text; 0: nothing says */
+    bool lower_case; /* texts are lowercased first */
+    Matryoshka cuts;
     JsonDoc *settings; /* config_sentence_transformers.json; NULL: absent */
 } EmbedPlan;
 

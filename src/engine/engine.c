@@ -86,13 +86,15 @@ static void publish_counts(Engine *e, EngineModel *m) {
     pthread_mutex_unlock(&e->lock);
 }
 
-static bool run_errand(Engine *e) {
+/* *posted: whether it was one that nobody waits for. */
+static bool run_errand(Engine *e, bool *posted) {
     pthread_mutex_lock(&e->lock);
     Errand *errand = e->errands;
     if (errand) e->errands = errand->next;
     pthread_mutex_unlock(&e->lock);
     if (!errand) return false;
     errand->work(errand->context);
+    *posted = errand->posted;
     if (errand->posted) {
         mem_free(errand);
         return true;
@@ -152,15 +154,16 @@ static bool is_ending(Engine *e) {
 
 static void *engine_thread(void *argument) {
     Engine *e = argument;
+    bool posted = false;
     while (!is_ending(e)) {
-        while (run_errand(e)) continue;
+        while (run_errand(e, &posted) && !posted) continue; /* steps go on between pieces of posted work */
         if (!step_models(e) && !wait_for_news(e)) break;
     }
     for (int i = 0; i < e->n_models; i++) {
         take_incoming(e, e->models[i]);
         lane_cancel_all(e->models[i]->lane);
     }
-    while (run_errand(e)) continue;
+    while (run_errand(e, &posted)) continue;
     return NULL;
 }
 

@@ -93,7 +93,7 @@ Lane *lane_new(const Loaded *loaded, const EngineOptions *options, Error *err) {
     }
     l->loaded = loaded;
     l->model = loaded->model;
-    if (lane_allocate(l, options, err) && measure_solo(l, err)) return l;
+    if (lane_allocate(l, options, err) && (!model_has_head(l->model) || measure_solo(l, err))) return l;
     lane_free(l);
     return NULL;
 }

@@ -35,6 +35,7 @@ struct Sequence {
 
 bool request_check(const Request *r, const Model *model, const Tokenizer *tokenizer, Error *err) {
     int vocab = model_vocab_size(model), context = model_context(model);
+    if (!model_needs_head(model, err)) return false;
     if (r->n_prompt < 1) return error_set(err, "the prompt is empty: a model needs at least one token");
     for (int i = 0; i < r->n_prompt; i++)
         if (r->prompt[i] < 0 || r->prompt[i] >= vocab)

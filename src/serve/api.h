@@ -12,6 +12,8 @@ typedef enum Api {
     API_MESSAGES = 8,    /* Anthropic /v1/messages */
     API_OLLAMA = 16,     /* Ollama's options */
     API_EMBEDDINGS = 32, /* OpenAI /v1/embeddings */
+    API_RERANK = 64,     /* Jina's and Cohere's /v1/rerank */
+    API_TOKENS = 128,    /* /tokenize, /detokenize, /apply-template */
 } Api;
 
 /* Why a request is refused. */

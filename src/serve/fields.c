@@ -37,9 +37,11 @@ enum {
     MESSAGES = API_MESSAGES,
     OLLAMA = API_OLLAMA,
     EMBEDDINGS = API_EMBEDDINGS,
+    RERANK = API_RERANK,
+    TOKENS = API_TOKENS,
     OPENAI = CHAT | COMPLETIONS | RESPONSES,
     ANSWERS = OPENAI | MESSAGES,
-    EVERY = ANSWERS | OLLAMA | EMBEDDINGS,
+    EVERY = ANSWERS | OLLAMA | EMBEDDINGS | RERANK | TOKENS,
 };
 
 #define AT(field) offsetof(Fields, field)
@@ -96,7 +98,7 @@ static const FieldRow rows[] = {
     {"reasoning_effort", CHAT, FIELD_TEXT, AT(reasoning_effort), 0, 0},
     {"think", OLLAMA, FIELD_BOOL, AT(think), 0, 0},
     {"chat_template_kwargs", ANSWERS, FIELD_OBJECT, AT(chat_template_kwargs), 0, 0},
-    {"documents", CHAT, FIELD_ARRAY, AT(documents), 0, 0},
+    {"documents", CHAT | RERANK, FIELD_ARRAY, AT(documents), 0, 0},
     {"add_generation_prompt", CHAT, FIELD_BOOL, AT(add_generation_prompt), 0, 0},
     {"continue_final_message", CHAT, FIELD_BOOL, AT(continue_final_message), 0, 0},
     {"store", CHAT | RESPONSES, FIELD_BOOL, AT(store), 0, 0},
@@ -106,6 +108,10 @@ static const FieldRow rows[] = {
     {"raw", OLLAMA, FIELD_BOOL, AT(raw), 0, 0},
     {"encoding_format", EMBEDDINGS, FIELD_TEXT, AT(encoding_format), 0, 0},
     {"dimensions", EMBEDDINGS, FIELD_INT, AT(dimensions), 1, MOST},
+    {"prompt_name", EMBEDDINGS, FIELD_TEXT, AT(prompt_name), 0, 0},
+    {"query", RERANK, FIELD_TEXT, AT(query), 0, 0},
+    {"top_n", RERANK, FIELD_INT, AT(top_n), 1, MOST},
+    {"return_documents", RERANK, FIELD_BOOL, AT(return_documents), 0, 0},
     {"user", OPENAI | EMBEDDINGS, FIELD_TEXT, AT(user), 0, 0},
 };
 

@@ -23,7 +23,8 @@ typedef struct FieldBool {
 
 /* What a request says; NULL or not set: nothing. Values belong to the request's document. */
 typedef struct Fields {
-    const char *model, *suffix, *keep_alive, *encoding_format, *user, *previous_response_id, *reasoning_effort, *query;
+    const char *model, *suffix, *keep_alive, *encoding_format, *user, *previous_response_id, *reasoning_effort, *query,
+        *prompt_name;
     const JsonValue *messages, *prompt, *input, *system, *instructions;
     const JsonValue *tools, *tool_choice, *functions, *response_format, *text, *thinking, *reasoning;
     const JsonValue *stop, *logit_bias, *stream_options, *chat_template_kwargs, *documents, *options, *metadata,

@@ -32,12 +32,14 @@ static bool model_open(Models *models, ServedModel *m, const char *path, const L
         if (!dialog_forms(NULL, NULL, m->loaded.chat_template, &m->forms, err)) return false;
         if (m->loaded.tokenizer && !dialog_kept_ids(m->loaded.tokenizer, &m->forms, &m->kept, err)) return false;
     }
+    m->embedder = embedder_new(m->loaded.folder.data, m->loaded.model, m->loaded.tokenizer, &m->no_embedder);
     m->lane = engine_add_model(models->engine, &m->loaded, err);
     return m->lane != NULL;
 }
 
 static void model_close(Models *models, ServedModel *m) {
     if (m->lane) engine_remove_model(models->engine, m->lane);
+    embedder_free(m->embedder);
     loaded_close(&m->loaded);
     id_list_clear(&m->kept);
     mem_free(m->name);

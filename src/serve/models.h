@@ -11,6 +11,8 @@ typedef struct ServedModel {
     Loaded loaded;
     EngineModel *lane;
     ReplyOptions forms; /* tools and reasoning_is_open are a request's */
+    Embedder *embedder; /* used on the engine's thread only, its plan excepted; NULL: */
+    Error no_embedder;  /* why there is none */
     IdList kept;        /* special tokens that answers show, because the forms need to see them */
     int64_t created;    /* seconds since 1970 */
 } ServedModel;

@@ -7,7 +7,7 @@
 extern const HttpRoute routes[];
 
 /* One handler each; their context is the Server. */
-HttpHandler openai_chat, openai_completions;
+HttpHandler openai_chat, openai_completions, openai_embeddings, rerank;
 HttpHandler anthropic_create, anthropic_count_tokens;
 HttpHandler health;
 HttpHandler list_models, get_model;
