@@ -38,7 +38,8 @@ enum {
     RULE_LOG_OF_NEG = 16, /* the file holds -exp(x) */
     RULE_GATE_UP = 32,    /* experts, gate above up in each: becomes .gate_proj and .up_proj */
     RULE_ABOVE_UP = 64,   /* a gate below which the tensor of up is put; up's own rule goes nowhere */
-    RULE_CONV = 128       /* channels by kernel: [channels, kernel, 1], as MLX has it */
+    RULE_CONV = 128,      /* channels by kernel: [channels, kernel, 1], as MLX has it */
+    RULE_B_A = 256        /* b and a of each of `groups` heads in turns: becomes .in_proj_b and .in_proj_a */
 };
 
 typedef struct TensorRule {
@@ -89,7 +90,7 @@ extern const Architecture *const gguf_architectures[];
 
 /* Lists of rules that architectures share. */
 extern const TensorRule gguf_rules_model[], gguf_rules_norms[], gguf_rules_attention[], gguf_rules_head_norms[],
-    gguf_rules_mlp[], gguf_rules_experts[], gguf_rules_block_experts[];
+    gguf_rules_mlp[], gguf_rules_experts[], gguf_rules_shared_expert[], gguf_rules_block_experts[];
 
 /* Architectures, by file. */
 extern const Architecture gguf_llama, gguf_mixtral, gguf_granite, gguf_granite_moe, gguf_smollm3, gguf_ministral3,
@@ -101,6 +102,7 @@ extern const Architecture gguf_phi3;
 extern const Architecture gguf_deepseek_v2, gguf_deepseek_v3;
 extern const Architecture gguf_lfm2, gguf_lfm2_moe;
 extern const Architecture gguf_gpt_oss;
+extern const Architecture gguf_qwen3_next, gguf_qwen3_next_newer;
 extern const Architecture gguf_bert;
 extern const Architecture gguf_olmo2, gguf_olmo3;
 extern const Architecture gguf_starcoder2;

@@ -121,6 +121,13 @@ bool gguf_place(const Architecture *arch, const char *name, TensorPlace *place) 
     return false;
 }
 
+bool gguf_is_extra(const GgufModel *m, const char *name) {
+    const char *at = name + 4, *end = name + strlen(name);
+    int64_t layer;
+    if (strncmp(name, "blk.", 4) != 0 || !read_index(&at, end, &layer) || *at != '.') return false;
+    return layer >= m->n_layers && layer - m->n_layers < m->n_extra;
+}
+
 /* ---- checks before sizes ---- */
 
 static bool name_architectures(const GgufValue *v, Error *err) {
@@ -169,6 +176,7 @@ static const char *const common_keys[] = {
     "attention.causal",
     "expert_count",
     "expert_used_count",
+    "nextn_predict_layers",
     "pooling_type",       /* gguf_sentence.c */
     "tensor_data_layout", /* where the converter got the rows from; they are the same in the file */
     "rope.dimension_count",
@@ -288,7 +296,11 @@ static bool read_sizes(GgufModel *m, Error *err) {
         !gguf_model_size(m, "embedding_length", 0, &m->size[SIZE_HIDDEN], err) ||
         !gguf_model_size(m, "context_length", 0, &m->context, err) || !read_vocab(m, err) || !read_eps(m, err))
         return false;
-    if (m->n_layers > MAX_LAYERS) return error_set(err, "has %" PRId64 " layers", m->n_layers);
+    double extra = gguf_layer_value(m, "nextn_predict_layers", 0, 0);
+    if (m->n_layers > MAX_LAYERS || !(extra >= 0 && extra < (double)m->n_layers))
+        return error_set(err, "has %" PRId64 " layers, of which %g predict further tokens", m->n_layers, extra);
+    m->n_extra = (int64_t)extra;
+    m->n_layers -= m->n_extra;
     if (m->arch->own_heads) return true;
     return gguf_model_size(m, "feed_forward_length", 0, &m->size[SIZE_FFN], err) && read_experts(m, err) &&
            read_heads(m, err);
@@ -330,7 +342,7 @@ static bool check_shape(const GgufModel *m, const TensorRule *rule, const GgufTe
 static bool check_tensor(GgufModel *m, const GgufTensor *t, Error *err) {
     TensorPlace p;
     if (strcmp(t->name, "rope_freqs.weight") == 0) return true; /* read with the metadata */
-    if (t == m->short_factors || t == m->long_factors) return true;
+    if (t == m->short_factors || t == m->long_factors || gguf_is_extra(m, t->name)) return true;
     bool placed = gguf_place(m->arch, t->name, &p);
     if (!placed || p.layer >= m->n_layers || p.expert >= m->size[SIZE_EXPERTS])
         return error_set(err, "tensor \"%.200s\" has no place in the %s architecture", t->name, m->arch->name);

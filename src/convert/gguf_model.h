@@ -13,12 +13,14 @@ struct GgufModel {
     const Architecture *arch;
     int64_t size[SIZE_COUNT];
     int64_t n_layers, n_heads, n_kv_heads, head_dim, context; /* n_kv_heads: of the layers that have any */
-    int64_t rotated;                                          /* dims of a head */
+    int64_t n_extra; /* layers after those, which predict further tokens and are left out */
+    int64_t rotated; /* dims of a head */
     double norm_eps, rope_theta;
     RopeKind rope;
     double rope_factor, rope_low, rope_high, beta_fast, beta_slow; /* 0: not said */
     double attention_factor, mscale;                               /* likewise */
     int64_t rope_original;
+    int64_t groups;                                 /* key heads of a delta rule */
     const GgufTensor *short_factors, *long_factors; /* ROPE_LONG */
     bool tied, biases[N_BIAS_GROUPS];
 };
@@ -33,6 +35,8 @@ typedef struct TensorPlace {
     bool bias;
 } TensorPlace;
 
+/* Whether a tensor belongs to the layers that are left out. */
+bool gguf_is_extra(const GgufModel *model, const char *name);
 /* False for a tensor that has no rule. */
 bool gguf_place(const Architecture *arch, const char *name, TensorPlace *place);
 /* A name of a rule with its layer and expert put in, and a suffix. */

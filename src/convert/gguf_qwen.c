@@ -35,14 +35,6 @@ const Architecture gguf_qwen3 = {
 
 /* ---- mixtures ---- */
 
-static const TensorRule shared_expert[] = {
-    {"blk.*.ffn_gate_inp_shexp", "model.layers.*.mlp.shared_expert_gate", SIZE_ONE, SIZE_HIDDEN, 0, 0, 0},
-    {"blk.*.ffn_gate_shexp", "model.layers.*.mlp.shared_expert.gate_proj", SIZE_SHARED_FFN, SIZE_HIDDEN, 0, 0, 0},
-    {"blk.*.ffn_up_shexp", "model.layers.*.mlp.shared_expert.up_proj", SIZE_SHARED_FFN, SIZE_HIDDEN, 0, 0, 0},
-    {"blk.*.ffn_down_shexp", "model.layers.*.mlp.shared_expert.down_proj", SIZE_HIDDEN, SIZE_SHARED_FFN, 0, 0, 0},
-    {NULL, NULL, 0, 0, 0, 0, 0},
-};
-
 static const ConfigField qwen2_moe_fields[] = {
     {"expert_count", "num_experts", FIELD_SIZE, true},
     {"expert_used_count", "num_experts_per_tok", FIELD_SIZE, true},
@@ -54,7 +46,7 @@ const Architecture gguf_qwen2_moe = {
     .name = "qwen2moe",
     .model_type = "qwen2_moe",
     .class_name = "Qwen2MoeForCausalLM",
-    .rules = {gguf_rules_model, gguf_rules_norms, qwen2_attention, gguf_rules_experts, shared_expert},
+    .rules = {gguf_rules_model, gguf_rules_norms, qwen2_attention, gguf_rules_experts, gguf_rules_shared_expert},
     .fields = qwen2_moe_fields,
     .bias_keys = {[BIASES_MLP] = ""},
     .constants = SILU "  \"norm_topk_prob\": false,\n",

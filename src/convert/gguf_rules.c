@@ -5,14 +5,40 @@
 #include <stddef.h>
 
 const Architecture *const gguf_architectures[] = {
-    &gguf_mixtral,    &gguf_llama,       &gguf_ministral3,     &gguf_mistral3,
-    &gguf_smollm3,    &gguf_qwen2,       &gguf_qwen2_moe,      &gguf_qwen3,
-    &gguf_qwen3_moe,  &gguf_gemma,       &gguf_gemma2,         &gguf_gemma3,
-    &gguf_gemma4,     &gguf_phi3,        &gguf_deepseek_v3,    &gguf_deepseek_v2,
-    &gguf_granite,    &gguf_granite_moe, &gguf_granite_hybrid, &gguf_lfm2,
-    &gguf_lfm2_moe,   &gguf_gpt_oss,     &gguf_olmo3,          &gguf_olmo2,
-    &gguf_starcoder2, &gguf_command_r,   &gguf_cohere2,        &gguf_falcon_mamba,
-    &gguf_mamba,      &gguf_falcon_h1,   &gguf_bert,           NULL,
+    &gguf_mixtral,
+    &gguf_llama,
+    &gguf_ministral3,
+    &gguf_mistral3,
+    &gguf_smollm3,
+    &gguf_qwen2,
+    &gguf_qwen2_moe,
+    &gguf_qwen3,
+    &gguf_qwen3_moe,
+    &gguf_gemma,
+    &gguf_gemma2,
+    &gguf_gemma3,
+    &gguf_gemma4,
+    &gguf_phi3,
+    &gguf_deepseek_v3,
+    &gguf_deepseek_v2,
+    &gguf_granite,
+    &gguf_granite_moe,
+    &gguf_granite_hybrid,
+    &gguf_lfm2,
+    &gguf_lfm2_moe,
+    &gguf_gpt_oss,
+    &gguf_olmo3,
+    &gguf_olmo2,
+    &gguf_starcoder2,
+    &gguf_command_r,
+    &gguf_cohere2,
+    &gguf_falcon_mamba,
+    &gguf_mamba,
+    &gguf_falcon_h1,
+    &gguf_qwen3_next_newer,
+    &gguf_qwen3_next,
+    &gguf_bert,
+    NULL,
 };
 
 const TensorRule gguf_rules_model[] = {
@@ -56,6 +82,15 @@ const TensorRule gguf_rules_experts[] = {
     {"blk.*.ffn_up_exps", "model.layers.*.mlp.switch_mlp.up_proj", SIZE_EXPERT_FFN, SIZE_HIDDEN, 0, RULE_STACKED, 0},
     {"blk.*.ffn_down_exps", "model.layers.*.mlp.switch_mlp.down_proj", SIZE_HIDDEN, SIZE_EXPERT_FFN, 0, RULE_STACKED,
      0},
+    {NULL, NULL, 0, 0, 0, 0, 0},
+};
+
+/* Qwen's expert for every token, behind a gate of its own. */
+const TensorRule gguf_rules_shared_expert[] = {
+    {"blk.*.ffn_gate_inp_shexp", "model.layers.*.mlp.shared_expert_gate", SIZE_ONE, SIZE_HIDDEN, 0, 0, 0},
+    {"blk.*.ffn_gate_shexp", "model.layers.*.mlp.shared_expert.gate_proj", SIZE_SHARED_FFN, SIZE_HIDDEN, 0, 0, 0},
+    {"blk.*.ffn_up_shexp", "model.layers.*.mlp.shared_expert.up_proj", SIZE_SHARED_FFN, SIZE_HIDDEN, 0, 0, 0},
+    {"blk.*.ffn_down_shexp", "model.layers.*.mlp.shared_expert.down_proj", SIZE_HIDDEN, SIZE_SHARED_FFN, 0, 0, 0},
     {NULL, NULL, 0, 0, 0, 0, 0},
 };
 

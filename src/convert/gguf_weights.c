@@ -39,9 +39,10 @@ typedef struct Part {
     const BlockFormat *format;
     int64_t heads; /* rows are interleaved within so many heads; 0: as they are */
     int64_t rows;
-    bool conv;             /* with a last dimension of 1 */
-    int64_t stack;         /* the rows are so many matrices one after the other; 0: one matrix */
-    int64_t first, period; /* of each matrix, rows from `first` of `period` in the source; period 0: all */
+    bool conv;     /* with a last dimension of 1 */
+    int64_t stack; /* the rows are so many matrices one after the other; 0: one matrix */
+    int64_t turns; /* rows of this and of another take so many turns in the source; 0: they are all its rows */
+    bool second;   /* the other's come first */
     size_t row_bytes;
 } Part;
 
@@ -195,16 +196,17 @@ static void set_rows(Part *part, const GgufTensor *t, bool vector, bool stacked)
     if (t->n_dims == (vector ? 2 : 3) && (stacked || !vector)) part->stack = t->shape[t->n_dims - 1];
 }
 
-static bool plan_gate_up(WeightsPlan *p, const char *module, Part part, Error *err) {
-    static const char *const names[] = {".gate_proj", ".up_proj"};
+/* Two modules whose rows take turns in the source, n times: gate and up of n experts, b and a of n heads. */
+static bool plan_halves(WeightsPlan *p, const char *module, const char *const names[2], Part part, int64_t n,
+                        Error *err) {
     char name[NAME];
     const GgufTensor *t = part.source;
-    int64_t n = part.stack ? part.stack : 1;
-    if (part.rows / n % 2) return error_set(err, "tensor \"%s\" has an odd number of rows for gate and up", t->name);
+    if (part.rows % (2 * n))
+        return error_set(err, "tensor \"%s\" has too few rows for two in each of its parts", t->name);
     part.rows /= 2;
-    part.period = 2 * part.rows / n;
+    part.turns = n;
     for (int i = 0; i < 2; i++) {
-        part.first = i * part.rows / n;
+        part.second = i == 1;
         snprintf(name, sizeof name, "%.200s%s", module, names[i]);
         bool ok = part.format ? plan_quantized(p, name, part, err)
                               : add_part(p, name, ".weight", float_dtype(t->type), t->shape[0], part, err);
@@ -232,6 +234,7 @@ static bool plan_tensor(WeightsPlan *p, const GgufTensor *t, Error *err) {
     char module[NAME];
     TensorPlace at;
     const GgufModel *m = p->model;
+    if (gguf_is_extra(m, t->name)) return true;
     if (!gguf_place(m->arch, t->name, &at)) return true; /* rope factors: in config.json */
     const TensorRule *rule = at.rule;
     if (!rule->to) return true; /* planned with its other half */
@@ -244,7 +247,9 @@ static bool plan_tensor(WeightsPlan *p, const GgufTensor *t, Error *err) {
     if (m->arch->permuted && rule->order == ROWS_OF_QUERY) part.heads = m->n_heads;
     if (m->arch->permuted && rule->order == ROWS_OF_KEY) part.heads = m->n_kv_heads;
     if (rule->flags & RULE_ABOVE_UP && !find_below(p, &part, err)) return false;
-    if (rule->flags & RULE_GATE_UP) return plan_gate_up(p, module, part, err);
+    static const char *const halves[][2] = {{".gate_proj", ".up_proj"}, {".in_proj_b", ".in_proj_a"}};
+    if (rule->flags & RULE_GATE_UP) return plan_halves(p, module, halves[0], part, part.stack ? part.stack : 1, err);
+    if (rule->flags & RULE_B_A) return plan_halves(p, module, halves[1], part, m->groups, err);
     if (part.format) return plan_quantized(p, module, part, err);
     if (rule->flags & (RULE_MINUS_ONE | RULE_LOG_OF_NEG)) {
         part.kind = rule->flags & RULE_MINUS_ONE ? PART_MINUS_ONE : PART_LOG_OF_NEG;
@@ -306,6 +311,7 @@ WeightsPlan *weights_plan(const GgufModel *model, const ImportOptions *options, 
     p->options = options;
     arena_init(&p->names);
     bool ok = plan_allocate(p, err);
+    if (model->n_extra) say(p, "the layers that predict further tokens are left out");
     for (int i = 0; ok && i < gguf_count(model->file); i++) ok = plan_tensor(p, gguf_tensor(model->file, i), err);
     if (ok && plan_zeros(p, err)) return p;
     weights_plan_free(p);
@@ -372,15 +378,15 @@ bool weights_plan_quantization(const WeightsPlan *p, Buffer *out, Error *err) {
 
 /* Row r of the checkpoint stands in the file at: within a head, halves are interleaved. */
 static int64_t source_row(const Part *part, int64_t r) {
-    int64_t each = part->period ? part->rows / (part->stack ? part->stack : 1) : 1;
-    if (part->period) return r / each * part->period + part->first + r % each;
+    int64_t each = part->turns ? part->rows / part->turns : 0;
+    if (part->turns) return r / each * 2 * each + (part->second ? each : 0) + r % each;
     if (!part->heads) return r;
     int64_t size = part->rows / part->heads, half = size / 2, within = r % size;
     return r - within + within % half * 2 + within / half;
 }
 
 static uint64_t source_row_bytes(const Part *part) {
-    int64_t rows = part->period ? 2 * part->rows : part->below ? part->rows / 2 : part->rows;
+    int64_t rows = part->turns ? 2 * part->rows : part->below ? part->rows / 2 : part->rows;
     return part->source->bytes / (uint64_t)rows;
 }
 

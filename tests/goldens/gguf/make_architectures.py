@@ -50,6 +50,10 @@ MADE = {
                             {"layers.0.mlp.experts.gate_up": T.Q4_K, "layers.1.mlp.experts.gate_up": T.Q6_K,
                              "experts.down": T.Q8_0, "embed_tokens": T.Q5_K, "lm_head": T.Q3_K, "q_proj": T.Q4_0, "k_proj": T.Q5_1,
                              "v_proj": T.Q2_K}),
+    "qwen3_next": ("Qwen3Next", {**SMALL, "num_hidden_layers": 4, "moe_intermediate_size": 16, "num_experts": 4,
+                                 "num_experts_per_tok": 2, "shared_expert_intermediate_size": 24, "linear_num_value_heads": 6,
+                                 "linear_num_key_heads": 2, "linear_key_head_dim": 8, "linear_value_head_dim": 16,
+                                 "norm_topk_prob": True, "mlp_only_layers": []}, {}),
     "gpt_oss-mxfp4": ("GptOss", {**SMALL, "intermediate_size": 32, "num_hidden_layers": 2, "num_local_experts": 3,
                                  "num_experts_per_tok": 2, "sliding_window": 8}, {"experts.gate_up_proj": T.MXFP4,
                                                                                    "experts.down_proj": T.MXFP4}),
@@ -137,6 +141,7 @@ def convert(source, target, kind):
         model = conversion.get_model_class(get_model_architecture(params, ModelType.TEXT))
         for wrapped in (model, conversion.get_model_class("LlamaForCausalLM")):  # the latter is inside Mistral 3's
             wrapped.set_vocab = dummy_vocabulary
+        model.no_mtp = True  # layers that predict further tokens: these have none
         with torch.inference_mode():
             model(folder, kind, target, hparams=None, eager=True).write()
 
@@ -196,8 +201,23 @@ def latent_in_one(tensors):
         yield name, data, kind
 
 
+def projections_by_heads(tensors):
+    """Qwen3-Next's q, k, v and z as one tensor, key head by key head, as the checkpoint and files of 2025 have them."""
+    tensors = {name: (data, kind) for name, data, kind in tensors}
+    heads, wide, values = 2, 8, 3 * 16
+    for name, (data, kind) in tensors.items():
+        if ".attn_gate." in name:
+            continue
+        if ".attn_qkv." in name:
+            q, k, v = np.split(data, [heads * wide, 2 * heads * wide])
+            z = tensors[name.replace("_qkv.", "_gate.")][0]
+            parts = [x.reshape(heads, n, -1) for x, n in ((q, wide), (k, wide), (v, values), (z, values))]
+            data, name = np.concatenate(parts, axis=1).reshape(-1, data.shape[-1]), name.replace("attn_qkv.", "ssm_in.")
+        yield name, data, kind
+
+
 # What older converters wrote, made of what the newer one writes: the checkpoint, the change, the keys that were other ones.
-OLDER = {"mixtral-older": ("mixtral", experts_one_by_one, {}),
+OLDER = {"mixtral-older": ("mixtral", experts_one_by_one, {}), "qwen3_next-older": ("qwen3_next", projections_by_heads, {}),
          "deepseek_v2-older": ("deepseek_v2", latent_in_one, {
              "deepseek2.attention.key_length": 24, "deepseek2.attention.value_length": 16, "deepseek2.attention.head_count_kv": 4,
              "deepseek2.attention.key_length_mla": None, "deepseek2.attention.value_length_mla": None,
@@ -228,10 +248,10 @@ def make(name):
 def make_older(name):
     origin, change, keys = OLDER[name]
     (HERE / name).mkdir(exist_ok=True)
-    convert(HF / origin, HERE / name / "model.gguf", gguf.LlamaFileType.MOSTLY_BF16)
+    shutil.copy(HERE / origin / "model.gguf", HERE / name)
     rewrite(HERE / name / "model.gguf", change, keys)
     for file in ("golden.json", "golden.safetensors"):
-        shutil.copy(HF / origin / file, HERE / name)
+        shutil.copy((HERE if origin in MADE else HF) / origin / file, HERE / name)
 
 
 for wanted in sys.argv[2:] or CONVERTED + ENCODERS + list(MADE) + list(OLDER):

@@ -4,6 +4,7 @@
 #include "convert/import_gguf.h"
 #include "base/memory.h"
 #include "convert/gguf_blocks.h"
+#include "convert/gguf_model.h"
 #include "file/checkpoint.h"
 #include "file/gguf.h"
 #include "support/folder.h"
@@ -372,6 +373,26 @@ CHANGE(bad_shape, build_tensor(b, "blk.0.attn_q.weight", GGML_F32, 16, 64, NULL,
 CHANGE(bad_bos, build_u32(b, "tokenizer.ggml.bos_token_id", 8))
 CHANGE(bad_adapter, build_text(b, "general.type", "adapter"))
 
+static void add_further(GgufBuild *b) {
+    pre_smollm(b);
+    build_u32(b, "llama.nextn_predict_layers", 1);
+    build_tensor(b, "blk.1.attn_q.weight", GGML_F32, 8, 8, NULL, 256);
+    build_tensor(b, "blk.1.nextn.enorm.weight", GGML_F32, 0, 8, NULL, 32);
+}
+
+/* block_count counts them; build_llama_keys says 1, so that none would be left. */
+static void layers_for_further_tokens_are_left_out(void **state) {
+    (void)state;
+    refuses(add_further, NULL, "has 1 layers, of which 1 predict further tokens");
+    GgufModel m = {.n_layers = 2, .n_extra = 1};
+    assert_false(gguf_is_extra(&m, "blk.1.attn_q.weight"));
+    assert_true(gguf_is_extra(&m, "blk.2.nextn.enorm.weight"));
+    assert_false(gguf_is_extra(&m, "blk.3.attn_q.weight"));
+    assert_false(gguf_is_extra(&m, "blk.02.attn_q.weight"));
+    assert_false(gguf_is_extra(&m, "blk.2"));
+    assert_false(gguf_is_extra(&m, "output.weight"));
+}
+
 static void what_has_no_equal_is_refused(void **state) {
     (void)state;
     refuses(bad_longrope, NULL, "says longrope, but has no tensors with its factors");
@@ -559,6 +580,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(mlx_gets_what_it_can_load, make, clear),
         cmocka_unit_test_setup_teardown(config_says_what_the_file_says, make, clear),
         cmocka_unit_test_setup_teardown(rope_rules_are_recognised, make, clear),
+        cmocka_unit_test_setup_teardown(layers_for_further_tokens_are_left_out, make, clear),
         cmocka_unit_test_setup_teardown(what_has_no_equal_is_refused, make, clear),
         cmocka_unit_test_setup_teardown(other_architectures_are_named, make, clear),
         cmocka_unit_test_setup_teardown(biases_past_f16_go_to_f32, make, clear),
