@@ -42,6 +42,8 @@ typedef struct WeightSource {
     ScaleType scale_type;
     const void *d, *dmin; /* K-quants: f16 [rows, cols / 256] */
     const int32_t *order; /* integer formats: [cols], column k is of input order[k]; NULL: they are in order */
+    const void *signs;    /* integer formats: [cols] f32, unaligned, 1 or -1: inputs are multiplied by them and then */
+    int turned;           /* turned block by block (hadamard.h) in blocks of this size; 0: neither */
 } WeightSource;
 
 /* "affine 4-bit g64", "f16", "q4_k" into out. */

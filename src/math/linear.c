@@ -3,6 +3,7 @@
 #include "math/linear.h"
 #include "base/memory.h"
 #include "math/format_read.h"
+#include "math/hadamard.h"
 #include "math/kernel_table.h"
 
 #include <string.h>
@@ -16,6 +17,8 @@ struct Linear {
     int rows, cols, n_tiles;
     float *bias;    /* NULL or [rows] */
     int32_t *order; /* NULL, or [cols]: the input of each of the tiles' columns */
+    float *signs;   /* NULL, or [cols]: of the inputs before they are turned, block by block */
+    int turned;     /* size of these blocks */
 };
 
 enum { STREAMED_ROWS = 16, GROUP_SIZES = 4, MAX_TASK_TILES = 4, FLOAT_TASK = 32 };
@@ -29,11 +32,13 @@ struct Activations {
     Activations *parent;           /* a selection: row i is row from[i] of the parent, which has no parent */
     int *from;
     bool consecutive;        /* from[i] = from[0] + i: floats point into the parent */
-    struct Ordered *ordered; /* the same inputs in other orders, as weights have asked for them */
+    struct Ordered *ordered; /* the same inputs in other orders, or turned, as weights have asked for them */
 };
 
 typedef struct Ordered {
-    const int32_t *order; /* [cols] */
+    const int32_t *order; /* [cols]; NULL: signs and blocks instead */
+    const float *signs;
+    int turned;
     Activations *inputs;
     struct Ordered *next;
 } Ordered;
@@ -86,7 +91,14 @@ Linear *linear_new(const WeightSource *source, const float *bias, Pool *pool, Er
         if (!w->order) goto memory;
         memcpy(w->order, source->order, (size_t)w->cols * sizeof *w->order);
     }
+    if (w->integer && source->turned) {
+        w->signs = mem_array((size_t)w->cols, sizeof *w->signs);
+        if (!w->signs) goto memory;
+        memcpy(w->signs, source->signs, (size_t)w->cols * sizeof *w->signs);
+        w->turned = source->turned;
+    }
     w->source.order = NULL;
+    w->source.signs = NULL;
     if (w->integer && !pack_tiles(w, source, pool, err)) {
         linear_free(w);
         return NULL;
@@ -103,6 +115,7 @@ void linear_free(Linear *w) {
     mem_unmap(w->tiles, w->map_bytes);
     mem_free(w->bias);
     mem_free(w->order);
+    mem_free(w->signs);
     mem_free(w);
 }
 
@@ -135,6 +148,9 @@ void linear_row(const Linear *w, int row, float *out) {
                  out);
     else
         weight_row(&w->source, row, out);
+    if (!w->signs) return;
+    hadamard_turn(out, w->cols, w->turned);
+    for (int k = 0; k < w->cols; k++) out[k] *= w->signs[k];
 }
 
 /* ---- inputs ---- */
@@ -207,6 +223,8 @@ typedef struct FillJob {
     QuantRows *form; /* NULL: the floats, copied to x or looked at for what is not finite */
     float *x;
     const int32_t *order; /* the floats go to x in this order */
+    const float *signs;   /* or multiplied by these and turned */
+    int turned;
 } FillJob;
 
 typedef struct FillContext {
@@ -231,12 +249,19 @@ static int job_of_task(const int *first_task, int n_jobs, int task) {
     return low;
 }
 
+static void turn_row(const FillJob *job, const float *from, float *to, int cols) {
+    for (int k = 0; k < cols; k++) to[k] = from[k] * job->signs[k];
+    hadamard_turn(to, cols, job->turned);
+}
+
 static void fill_row(const FillJob *job, int row) {
     const Activations *a = job->a;
     size_t cols = (size_t)a->cols;
     const float *from = a->parent ? a->parent->x + (size_t)a->from[row] * cols : a->x + (size_t)row * cols;
     if (job->order)
         for (size_t k = 0; k < cols; k++) job->x[(size_t)row * cols + k] = from[job->order[k]];
+    else if (job->signs)
+        turn_row(job, from, job->x + (size_t)row * cols, a->cols);
     else if (a->parent && job->form)
         kernels()->quant_copy(job->form, row, a->parent->forms[group_index(job->form->group)], a->from[row]);
     else if (a->parent)
@@ -312,34 +337,40 @@ static bool plan_selection(Activations *a, const Linear *w, FillContext *fill, A
     return true;
 }
 
-/* ---- inputs in another order ---- */
+/* ---- inputs in another order, or turned ---- */
 
-/* The inputs in the order of w's columns, which q, k and v, or gate and up, mostly share: rows of their own, of a
+static bool asks_for(const Linear *w, const Ordered *o) {
+    size_t cols = (size_t)w->cols;
+    if (w->order) return o->order && memcmp(o->order, w->order, cols * sizeof *w->order) == 0;
+    return o->signs && o->turned == w->turned && memcmp(o->signs, w->signs, cols * sizeof *w->signs) == 0;
+}
+
+/* The inputs as w wants them, which q, k and v, or gate and up, mostly share: rows of their own, of a
  * selection only those that it has. What is bad in them is bad in `a`. */
 static Activations *order_inputs(Activations *a, const Linear *w, FillContext *fill, Arena *arena) {
     size_t cols = (size_t)a->cols;
     for (Ordered *o = a->ordered; o; o = o->next)
-        if (memcmp(o->order, w->order, cols * sizeof *w->order) == 0) return o->inputs;
+        if (asks_for(w, o)) return o->inputs;
     Ordered *o = arena_array(arena, 1, sizeof *o);
     float *x = arena_array(arena, (size_t)a->rows, cols * sizeof *x);
     Activations *inputs = o && x ? activations_new(arena, x, a->rows, a->cols, a->bits) : NULL;
     if (!inputs) return NULL;
-    fill_add(fill, (FillJob){.a = a, .x = x, .order = w->order});
+    fill_add(fill, (FillJob){.a = a, .x = x, .order = w->order, .signs = w->signs, .turned = w->turned});
     if (a->parent && !a->ordered) a->bad = inputs->bad; /* not a part of the parent's, which another form may write */
     inputs->bad = a->bad;
     inputs->scanned = a->scanned;
     a->scanned = true;
-    *o = (Ordered){w->order, inputs, a->ordered};
+    *o = (Ordered){w->order, w->signs, w->turned, inputs, a->ordered};
     a->ordered = o;
     return inputs;
 }
 
-/* Jobs whose weights have their columns in another order than the inputs get inputs in theirs: *jobs becomes a copy. */
+/* Jobs whose weights want the inputs in another order, or turned, get them so: *jobs becomes a copy. */
 static bool order_jobs(const LinearJob **jobs, int n_jobs, Pool *pool, Arena *arena) {
     LinearJob *own = NULL;
     FillContext fill = {.jobs = NULL};
     for (int j = 0; j < n_jobs; j++) {
-        if (!(*jobs)[j].w->order) continue;
+        if (!(*jobs)[j].w->order && !(*jobs)[j].w->signs) continue;
         if (!own) {
             own = arena_array(arena, (size_t)n_jobs, sizeof *own);
             fill.jobs = arena_array(arena, (size_t)n_jobs, sizeof *fill.jobs);

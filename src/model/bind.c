@@ -131,6 +131,54 @@ static bool plan_scales(Binder *b, const char *module, LinearPlan *plan, const W
     return true;
 }
 
+/* The entry of config.json's "modules" that is for this module, whose path begins inside the text model. */
+static const JsonValue *packed_record(const Binder *b, const char *module) {
+    const JsonValue *list = json_get_set(checkpoint_config(b->names->checkpoint), "modules");
+    size_t length = strlen(module);
+    for (uint32_t i = 0; list && list->type == JSON_ARRAY && i < list->length; i++) {
+        const JsonValue *record = json_item(list, i);
+        const char *path = json_string(json_get_set(record, "path"));
+        size_t n = path ? strlen(path) : length + 1;
+        if (n <= length && strcmp(module + length - n, path) == 0 && (n == length || module[length - n - 1] == '.'))
+            return record;
+    }
+    return NULL;
+}
+
+static bool are_signs(const Tensor *t, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        float sign;
+        memcpy(&sign, t->data + (size_t)i * sizeof sign, sizeof sign);
+        if (sign != 1 && sign != -1) return false;
+    }
+    return true;
+}
+
+/* How the inputs of a packed module are turned. */
+static bool plan_turn(Binder *b, const char *module, LinearPlan *plan) {
+    WeightSource *s = &plan->source;
+    const JsonValue *record = packed_record(b, module), *value = json_get_set(record, "block");
+    char name[NAME_MAX_BYTES + 16];
+    Shape shape = {1, {s->cols}};
+    int64_t block = -1;
+    if (!record) return bind_fail(b, "config.json: \"modules\" has no entry for the packed weights of \"%s\"", module);
+    if (!json_int(value, &block) || (block != 0 && (block < 512 || block > 8192 || (block & (block - 1)))) ||
+        (block && s->cols % block))
+        return bind_fail(b,
+                         "config.json: \"modules\" has a \"block\" for \"%s\" that is not 0, or a power of two from "
+                         "512 to 8192 that divides its %lld inputs",
+                         module, (long long)s->cols);
+    if (block == 0) return true;
+    snprintf(name, sizeof name, "%s.signs", module);
+    const Tensor *signs = bind_tensor(b, name, &shape, 1u << DTYPE_F32);
+    if (!signs) return false;
+    if (!are_signs(signs, s->cols))
+        return bind_fail(b, "%s: tensor \"%s\" has a value that is neither 1 nor -1", signs->file, name);
+    s->signs = signs->data;
+    s->turned = (int)block;
+    return true;
+}
+
 static bool plan_quantized(Binder *b, const char *module, const Tensor *scales, LinearPlan *plan) {
     WeightSource *s = &plan->source;
     WeightRowBytes bytes;
@@ -153,7 +201,7 @@ static bool plan_quantized(Binder *b, const char *module, const Tensor *scales, 
         weight_format_name(s, name, sizeof name);
         return error_prefix(b->err, "read as %s", name);
     }
-    return true;
+    return !b->blueprint->packed || plan_turn(b, module, plan);
 }
 
 /* The rows that the tensor must have, of which the matrix takes some. */

@@ -519,6 +519,7 @@ typedef struct Blueprint {
     int max_context;    /* positions that the config allows */
     const char *context_note; /* why no more than that, when there is more to say; else NULL */
     TieRule tie;
+    bool packed;  /* quantised modules are listed in config.json's "modules", and some want their inputs turned */
     bool encoder; /* its rows see later ones of their sequence: all of a sequence is in one step, and has no next token
                    */
     LinearSpec embedding, head;  /* head name NULL: there is none, and the final norm's rows are all that comes out */

@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-static const char *const model_types[] = {"qwen3_next",  "qwen3_5",          "qwen3_5_text",
-                                          "qwen3_5_moe", "qwen3_5_moe_text", NULL};
+static const char *const model_types[] = {
+    "qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text", "prism_hadamard_qwen35", NULL};
 
 static const char *const irrelevant_keys[] = {
     "output_router_logits",  "router_aux_loss_coef",         "mamba_ssm_dtype", /* the state is f32 here */
@@ -21,6 +21,22 @@ static const char *const skipped_tensors[] = {"mtp.*", "*.mtp.*", "*visual.*", "
 
 static bool is_next(const Config *c) {
     return strcmp(config_string_or(c, "model_type", ""), "qwen3_next") == 0;
+}
+
+/* Packs of Qwen3.5 whose 2-bit weights want some inputs turned by a Hadamard matrix; the binder reads "modules". */
+static void read_pack(const Config *root, Blueprint *b) {
+    if (strcmp(config_string_or(root, "model_type", ""), "prism_hadamard_qwen35") != 0) return;
+    int schema = config_size_or(root, "schema_version", 2);
+    const char *names = config_string_or(root, "tensor_namespace", "");
+    const char *layout = config_string_or(root, "gdn_activation_layout", "grouped");
+    const JsonValue *modules = config_array(root, "modules", -1);
+    if (schema > 2 || strcmp(names, schema == 1 ? "mlx-lm-text" : "mlx-vlm-qwen3_5") != 0)
+        config_fail(root, "a Hadamard pack of \"schema_version\" %d and \"tensor_namespace\" \"%.40s\" is not known",
+                    schema, names);
+    if (strcmp(layout, "grouped") != 0)
+        config_fail(root, "\"gdn_activation_layout\" is \"%.40s\", known is \"grouped\"", layout);
+    if (!modules || modules->length == 0) config_fail(root, "has no \"modules\", which say how weights are packed");
+    b->packed = true;
 }
 
 /* ---- the mixers ---- */
@@ -148,6 +164,7 @@ static bool qwen3_next_blueprint(const Config *root, Blueprint *b) {
     standard_model(c, &defaults, b);
     if (c->object != root->object && !config_has(c, "tie_word_embeddings")) b->tie = standard_tie(root, b->tie);
     config_bool_or(root, "tie_word_embeddings", false);
+    read_pack(root, b);
     float eps = b->final_norm.eps;
     AttentionSpec attention = read_attention(c, &defaults, b->hidden, eps);
     DeltaSpec delta = read_delta(c, is_next(c), eps);

@@ -75,11 +75,32 @@ static void a_part_of_a_head_is_rotated(void **state) {
     }
 }
 
+/* Packs whose inputs are turned: known schemas, and a list of the packed modules. */
+static void packs_say_how_they_are_packed(void **state) {
+    static const char pack[] = "\"model_type\": \"prism_hadamard_qwen35\", \"tensor_namespace\": \"mlx-vlm-qwen3_5\","
+                               " \"hidden_size\": 512, \"intermediate_size\": 20, \"num_hidden_layers\": 2,"
+                               " \"num_attention_heads\": 3, \"num_key_value_heads\": 1, \"head_dim\": 32,"
+                               " \"vocab_size\": 50";
+    static const char modules[] = ", \"modules\": [{\"path\": \"lm_head\", \"block\": 512}]";
+    Blueprint b = test_blueprint_read(pack, modules);
+    (void)state;
+    assert_true(b.packed);
+    blueprint_clear(&b);
+    b = test_blueprint_read(common, "");
+    assert_false(b.packed);
+    blueprint_clear(&b);
+    test_blueprint_refused(pack, "", "has no \"modules\"");
+    test_blueprint_refused(pack, ", \"schema_version\": 1, \"modules\": [1]", "\"schema_version\" 1");
+    test_blueprint_refused(pack, ", \"gdn_activation_layout\": \"flat\", \"modules\": [1]", "known is \"grouped\"");
+    test_blueprint_refused(common, modules, "modules");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layer_types_win_over_the_interval),
         cmocka_unit_test(queries_and_gates_lie_head_by_head),
         cmocka_unit_test(a_part_of_a_head_is_rotated),
+        cmocka_unit_test(packs_say_how_they_are_packed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
