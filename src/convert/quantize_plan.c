@@ -263,6 +263,15 @@ bool quantize_index(const QuantizePlan *p, Buffer *out, Error *err) {
     return !out->failed || error_memory(err, "model.safetensors.index.json");
 }
 
+/* Weights are not synced tensor by tensor, so what an earlier run wrote counts only until the machine starts anew. */
+static uint64_t hash_boot(uint64_t h) {
+    char id[64];
+    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "r");
+    size_t n = f ? fread(id, 1, sizeof id, f) : 0;
+    if (f) fclose(f);
+    return hash_bytes(h, id, n);
+}
+
 bool quantize_tag(const QuantizePlan *p, Buffer *out, Error *err) {
     uint64_t h = checkpoint_hash(p->layout.checkpoint);
     for (int i = 0; i < p->n; i++) {
@@ -277,6 +286,7 @@ bool quantize_tag(const QuantizePlan *p, Buffer *out, Error *err) {
         h = hash_bytes(h, t->source->name, strlen(t->source->name) + 1);
         h = hash_bytes(h, numbers, sizeof numbers);
     }
+    h = hash_boot(h);
     buffer_printf(out, "lockstep quantize %016" PRIx64 "\n", h);
     return !out->failed || error_memory(err, "the name of a plan");
 }

@@ -64,7 +64,8 @@ SafetensorsWriter *safetensors_create_noted(const char *path, const Tensor *tens
 /* Appends bytes of the current tensor; moves on by itself when it is full. */
 bool safetensors_write(SafetensorsWriter *w, const void *bytes, size_t n, Error *err);
 /* The same for bytes that come in any order, from several threads, and perhaps over several runs: `resume` keeps what a
- * file of the same tensors holds already. Bytes go to [at, at + n) of a tensor, each once. */
+ * file of the same tensors holds already. Such a file is not synced when it is finished. Bytes go to [at, at + n) of a
+ * tensor, each once. */
 SafetensorsWriter *safetensors_create_placed(const char *path, const Tensor *tensors, int n_tensors, bool resume,
                                              Error *err);
 bool safetensors_place(SafetensorsWriter *w, int tensor, uint64_t at, const void *bytes, size_t n, Error *err);

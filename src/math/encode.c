@@ -60,10 +60,9 @@ void floats_round(ScaleType type, float *x, int64_t n) {
 /* ---- scales ---- */
 
 float affine_scale(float low, float high, float bins, float *bias) {
-    const float least = 1e-7f; /* of a scale, so that equal values divide by something */
     bool low_is_edge = fabsf(low) > fabsf(high);
     float scale = (high - low) / bins;
-    if (scale < least) scale = least;
+    if (scale < AFFINE_LEAST_SCALE) scale = AFFINE_LEAST_SCALE;
     if (!low_is_edge) scale = -scale;
     float edge = low_is_edge ? low : high, steps = rintf(edge / scale);
     *bias = 0;

@@ -15,6 +15,8 @@ typedef struct EncodeJob {
     int16_t *codes;         /* [n_groups * group] */
 } EncodeJob;
 
+#define AFFINE_LEAST_SCALE 1e-7f /* so that equal values divide by something */
+
 /* Value i of an array of the number format. */
 float float_at(ScaleType type, const uint8_t *bytes, int64_t i);
 /* Scale of a group whose values lie in low .. high, for codes 0 .. bins; its bias goes to *bias. */

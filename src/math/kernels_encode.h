@@ -37,22 +37,48 @@ static inline float lanes_max(lf x) {
     return v[0];
 }
 
-/* Scale and bias put the larger end of the group exactly on a code, and zero nearly on one. */
-static inline void affine_group(const EncodeJob *j, const float *x, int g) {
-    lf least = lf_set(__builtin_inff()), most = lf_set(-__builtin_inff()); /* no number is passed over */
-    for (int i = 0; i < j->group; i += 16) {
-        least = lf_min(lf_load(x + i), least);
-        most = lf_max(lf_load(x + i), most);
+/* The ends of each group, where its scale and bias come to lie. */
+static inline void affine_ends(const EncodeJob *j) {
+    for (int g = 0; g < j->n_groups; g++) {
+        const float *x = j->x + (size_t)g * (size_t)j->group;
+        lf least = lf_set(__builtin_inff()), most = lf_set(-__builtin_inff()); /* no number is passed over */
+        for (int i = 0; i < j->group; i += 16) {
+            least = lf_min(lf_load(x + i), least);
+            most = lf_max(lf_load(x + i), most);
+        }
+        j->scales[g] = -lanes_max(lf_sub(lf_set(-0.0f), least));
+        j->biases[g] = lanes_max(most);
     }
-    float bins = (float)((1 << j->bits) - 1);
-    float low = -lanes_max(lf_sub(lf_set(-0.0f), least)), high = lanes_max(most);
-    float scale = affine_scale(low, high, bins, &j->biases[g]);
-    j->scales[g] = scale;
-    lf bias = lf_set(j->biases[g]), by = lf_set(scale), zero = lf_set(0.0f), top = lf_set(bins);
+}
+
+/* Scale and bias put the larger end of the group exactly on a code, and zero nearly on one: affine_scale for 16 groups
+ * at once. */
+static inline void affine_scales(const EncodeJob *j, int g, float bins) {
+    lf low = lf_load(j->scales + g), high = lf_load(j->biases + g), least = lf_set(AFFINE_LEAST_SCALE);
+    lf scale = lf_div(lf_sub(high, low), lf_set(bins)), low_size = lf_abs(low), high_size = lf_abs(high);
+    scale = lf_select_less(scale, least, least, scale);
+    scale = lf_select_less(high_size, low_size, scale, lf_mul(scale, lf_set(-1.0f)));
+    lf edge = lf_select_less(high_size, low_size, low, high), steps = lf_rint(lf_div(edge, scale));
+    lf step_size = lf_abs(steps), half = lf_set(0.5f); /* whole: less than a half is zero */
+    lf_store(j->scales + g, lf_select_less(step_size, half, scale, lf_div(edge, steps)));
+    lf_store(j->biases + g, lf_select_less(step_size, half, lf_set(0.0f), edge));
+}
+
+static inline void affine_codes(const EncodeJob *j, const float *x, int g, float bins) {
+    lf bias = lf_set(j->biases[g]), by = lf_set(j->scales[g]), zero = lf_set(0.0f), top = lf_set(bins);
     for (int i = 0; i < j->group; i += 16) { /* clamping before rounding: the ends are whole numbers */
         lf q = lf_div(lf_sub(lf_load(x + i), bias), by);
         li_store_i16(j->codes + (size_t)g * (size_t)j->group + i, li_from_lf(lf_min(lf_max(q, zero), top)));
     }
+}
+
+static inline void affine_groups(const EncodeJob *j) {
+    float bins = (float)((1 << j->bits) - 1);
+    int g = 0;
+    affine_ends(j);
+    for (; g + 16 <= j->n_groups; g += 16) affine_scales(j, g, bins);
+    for (; g < j->n_groups; g++) j->scales[g] = affine_scale(j->scales[g], j->biases[g], bins, &j->biases[g]);
+    for (g = 0; g < j->n_groups; g++) affine_codes(j, j->x + (size_t)g * (size_t)j->group, g, bins);
 }
 
 /* E2M1 nearest to q, the smaller magnitude in a tie; zero has no sign. */
@@ -89,11 +115,8 @@ static inline void minifloat_group(const EncodeJob *j, const float *x, int g) {
 }
 
 static void encode_groups(const EncodeJob *j) {
-    for (int g = 0; g < j->n_groups; g++) {
-        const float *x = j->x + (size_t)g * (size_t)j->group;
-        if (j->format == WEIGHT_AFFINE)
-            affine_group(j, x, g);
-        else
-            minifloat_group(j, x, g);
-    }
+    if (j->format == WEIGHT_AFFINE)
+        affine_groups(j);
+    else
+        for (int g = 0; g < j->n_groups; g++) minifloat_group(j, j->x + (size_t)g * (size_t)j->group, g);
 }

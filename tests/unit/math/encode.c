@@ -107,6 +107,30 @@ static void a_group_worked_by_hand(void **state) {
     for (int i = 0; i < 16; i++) assert_int_equal(codes[i], (15 - 2 * i % 16) | (14 - 2 * i % 16) << 4);
 }
 
+/* Scales of 16 groups are made together, those left over one by one: a long row, and the same in pieces of 128. */
+static void groups_do_not_see_each_other(void **state) {
+    (void)state;
+    enum { COLS = 128 * 19, BYTES = 16384 };
+    static uint8_t whole[BYTES], pieces[BYTES];
+    static float x[COLS], scratch[BYTES];
+    for (int i = 0; i < N_CASES; i++)
+        for (int t = 0; t < n_kernel_tables; t++) {
+            if (!kernel_tables[t]->supported()) continue;
+            kernels_use(kernel_tables[t]);
+            for (int k = 0; k < COLS; k++) x[k] = k / 256 % 3 == 2 ? 0.0f : random_float();
+            EncodeForm form = {cases[i].format, cases[i].bits, cases[i].group, COLS, SCALE_F32}, piece = form;
+            EncodeBytes n, m;
+            piece.cols = 128;
+            assert_true(encode_row_bytes(&form, &n, NULL) && encode_row_bytes(&piece, &m, NULL));
+            assert_true(n.scratch <= sizeof scratch && n.codes + n.scales + n.biases <= BYTES);
+            encode_row(&form, x, whole, whole + n.codes, whole + n.codes + n.scales, scratch);
+            for (uint64_t k = 0; k < COLS / 128; k++)
+                encode_row(&piece, x + 128 * k, pieces + k * m.codes, pieces + n.codes + k * m.scales,
+                           pieces + n.codes + n.scales + k * m.biases, scratch);
+            assert_memory_equal(whole, pieces, n.codes + n.scales + n.biases);
+        }
+}
+
 static void every_instruction_set_gives_the_bytes_of_scalar(void **state) {
     (void)state;
     enum { COLS = 256, ROWS = 40, BYTES = 4096 };
@@ -171,6 +195,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(codes_scales_and_biases_are_those_of_mlx),
         cmocka_unit_test(a_group_worked_by_hand),
+        cmocka_unit_test(groups_do_not_see_each_other),
         cmocka_unit_test(every_instruction_set_gives_the_bytes_of_scalar),
         cmocka_unit_test(floats_are_read_and_written_as_their_formats_say),
         cmocka_unit_test(lengths_that_do_not_divide_are_refused),
