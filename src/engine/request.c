@@ -39,6 +39,10 @@ Request *request_copy(const Request *r) {
         copy_items(r->sampling.suppressed, s->n_suppressed, sizeof *s->suppressed, (const void **)&s->suppressed) && ok;
     ok = copy_items(r->end_ids, r->n_end_ids, sizeof *r->end_ids, (const void **)&copy->end_ids) && ok;
     ok = copy_items(r->kept_ids, r->n_kept_ids, sizeof *r->kept_ids, (const void **)&copy->kept_ids) && ok;
+    ok = copy_items(r->forced, r->n_forced, sizeof *r->forced, (const void **)&copy->forced) && ok;
+    copy->opening = r->opening ? mem_string(r->opening, strlen(r->opening)) : NULL;
+    ok = (copy->opening || !r->opening) && ok;
+    copy->grammar = r->grammar ? grammar_hold(r->grammar) : NULL;
     ok = copy_stops(r, copy) && ok;
     if (ok) return copy;
     request_free(copy);
@@ -54,5 +58,8 @@ void request_free(Request *r) {
     mem_free((void *)r->sampling.suppressed);
     mem_free((void *)r->end_ids);
     mem_free((void *)r->kept_ids);
+    mem_free((void *)r->forced);
+    mem_free((void *)r->opening);
+    grammar_free(r->grammar);
     mem_free(r);
 }

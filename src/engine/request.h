@@ -2,6 +2,7 @@
 #ifndef LOCKSTEP_ENGINE_REQUEST_H
 #define LOCKSTEP_ENGINE_REQUEST_H
 
+#include "text/grammar.h"
 #include "text/stop.h"
 
 #include <stdbool.h>
@@ -43,6 +44,14 @@ typedef struct Request {
     int n_stops;
     const int32_t *kept_ids; /* special tokens that the answer's text shows: the marks of tool calls and reasoning */
     int n_kept_ids;
+    const Grammar *grammar; /* what the answer may look like; NULL: anything */
+    const TokenTree *tree;  /* of the model's vocabulary, with a grammar; not copied: the model's owner keeps it */
+    /* With a grammar: it begins after this text (a closing mark of reasoning) has come, and white space after it. NULL:
+     * at once. */
+    const char *opening;
+    /* Tokens that are forced after `budget` tokens if the opening has not come by then (its text as ids). */
+    const int32_t *forced;
+    int n_forced, budget;
     bool scores_prompt; /* every token of the prompt is scored, so no cached prefix is used */
     bool scores;        /* the tokens of the answer are scored */
     int n_top;          /* with that many others beside each (SCORE_TOP at most) */

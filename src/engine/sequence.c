@@ -9,6 +9,7 @@
  * tokens, after a message, and before the last token of the prompt. */
 #include "engine/sequence.h"
 #include "base/memory.h"
+#include "engine/constraint.h"
 #include "text/stop.h"
 
 #include <stdio.h>
@@ -22,12 +23,13 @@ struct Sequence {
     Prefix prefix;            /* without a state: not started, or given back */
     int points[SHARE_POINTS]; /* where others wait for a snapshot */
     int n_points;
-    int32_t n_tokens;    /* of the tokenizer: a model's vocabulary is often padded past it */
-    IdList ids;          /* prompt, then answer */
-    int n_cached, limit; /* limit: tokens the answer may have */
-    Detok *detok;        /* NULL: no text */
-    StopMatcher *stop;   /* likewise */
-    Buffer text, piece;  /* released text; scratch */
+    int32_t n_tokens;       /* of the tokenizer: a model's vocabulary is often padded past it */
+    IdList ids;             /* prompt, then answer */
+    int n_cached, limit;    /* limit: tokens the answer may have */
+    Detok *detok;           /* NULL: no text */
+    StopMatcher *stop;      /* likewise */
+    Constraint *constraint; /* NULL: anything may come */
+    Buffer text, piece;     /* released text; scratch */
     ScoreList prompt_scores, scores;
     FinishReason finish;
     Error error;
@@ -43,6 +45,8 @@ bool request_check(const Request *r, const Model *model, const Tokenizer *tokeni
     if (r->n_prompt > context)
         return error_set(err, "the prompt has %d tokens, the context holds %d: shorten the prompt%s", r->n_prompt,
                          context, context < model_max_context(model) ? " or raise --ctx" : "");
+    if ((r->grammar || r->opening) && !tokenizer)
+        return error_set(err, "a grammar needs a tokenizer, and this model's folder has no tokenizer.json");
     if (r->n_stops > 0 && !tokenizer)
         return error_set(err, "stop strings need a tokenizer, and this model's folder has no tokenizer.json");
     if (r->n_top < 0 || r->n_top > SCORE_TOP)
@@ -73,6 +77,9 @@ Sequence *sequence_new(const Request *request, const Model *model, const Tokeniz
     if (tokenizer && (!(s->detok = detok_new(tokenizer, true, err)) ||
                       !(s->stop = stop_new(request->stops, (size_t)request->n_stops, err))))
         goto fail;
+    if ((request->grammar || request->opening) &&
+        !(s->constraint = constraint_new(&s->request, model_vocab_size(model), tokenizer, err)))
+        goto fail;
     if (s->detok) detok_keep(s->detok, request->kept_ids, (size_t)request->n_kept_ids);
     return s;
 fail:
@@ -86,6 +93,7 @@ void sequence_free(Sequence *s) {
     id_list_clear(&s->ids);
     detok_free(s->detok);
     stop_free(s->stop);
+    constraint_free(s->constraint);
     buffer_clear(&s->text);
     buffer_clear(&s->piece);
     score_list_clear(&s->prompt_scores);
@@ -239,6 +247,7 @@ static bool take_token(Sequence *s, int32_t id, FinishReason *finish) {
         *finish = FINISH_STOP;
         if (stop_matched(s->stop) >= 0) return true; /* what was withheld is part of the stop string or after it */
     }
+    if (s->constraint && constraint_is_complete(s->constraint)) stopped = true;
     bool full = (int)s->ids.n - s->request.n_prompt == s->limit;
     *finish = stopped ? FINISH_STOP : full ? FINISH_LENGTH : FINISH_NONE;
     return *finish == FINISH_NONE || release_rest(s);
@@ -259,7 +268,10 @@ static bool score_prompt(Sequence *s, int first, int n, const float *logits) {
 static bool choose(Sequence *s, Sampler *sampler, const float *logits, FinishReason *finish) {
     int32_t id;
     SamplePrefix prefix = {s->ids.ids, s->request.n_prompt, (int)s->ids.n};
-    if (!sampler_choose(sampler, &s->request.sampling, logits, NULL, prefix, &id, &s->error)) return false;
+    const uint32_t *allowed = NULL;
+    if (s->constraint && !constraint_allowed(s->constraint, &allowed, &s->error)) return false;
+    if (!sampler_choose(sampler, &s->request.sampling, logits, allowed, prefix, &id, &s->error)) return false;
+    if (s->constraint && !constraint_accept(s->constraint, id, &s->error)) return false;
     if (s->request.scores) {
         TokenScore *score = score_list_push(&s->scores);
         if (!score) return error_memory(&s->error, "the answer's scores");

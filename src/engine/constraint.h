@@ -1,0 +1,22 @@
+/* What holds a sequence to its request's grammar: which tokens may come next. With reasoning before the answer the
+ * grammar waits for its end, which a budget can force. */
+#ifndef LOCKSTEP_ENGINE_CONSTRAINT_H
+#define LOCKSTEP_ENGINE_CONSTRAINT_H
+
+#include "engine/request.h"
+
+typedef struct Constraint Constraint;
+
+/* Of a request with a grammar, or with forced tokens only; both must outlive it. NULL when out of memory. */
+Constraint *constraint_new(const Request *r, int vocab, const Tokenizer *t, Error *err);
+void constraint_free(Constraint *c);
+
+/* A bit for each token that may come next, NULL: all. Valid until the next call. False when none may come, or out of
+ * memory: the error says which. */
+bool constraint_allowed(Constraint *c, const uint32_t **allowed, Error *err);
+/* The token that was chosen among them. */
+bool constraint_accept(Constraint *c, int32_t id, Error *err);
+/* Nothing but an end can follow: with no end token in the vocabulary the answer is over. */
+bool constraint_is_complete(const Constraint *c);
+
+#endif

@@ -1,0 +1,571 @@
+/* JSON Schema as a grammar of the JSON that it allows: draft 2020-12 as far as structured output uses it. Objects have
+ * their properties in the order of the schema; white space is bounded; a keyword that can not be kept is refused by
+ * name, for an answer must hold what the schema says. Annotations (title, description, default, ...) are passed over.
+ *
+ * A schema without additionalProperties gets none when it names properties: fewer texts than the standard would take,
+ * and all of them valid. */
+#include "text/grammar_build.h"
+#include "base/memory.h"
+#include "base/utf8.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_DEPTH = 256, MOST_ITEMS = 4096 };
+
+typedef struct Known {
+    const JsonValue *schema;
+    uint32_t rule;
+} Known;
+
+typedef struct Schema {
+    Grammar *grammar;
+    const JsonValue *root;
+    Known *known; /* schemas that were met, for references and recursion */
+    size_t n_known, capacity;
+    uint32_t space, string, character, any, object; /* shared rules; any and object are made when needed */
+    bool has_any;
+    int depth;
+    Error *err;
+} Schema;
+
+static bool read_schema(Schema *s, const JsonValue *v, uint32_t *rule);
+
+static uint32_t text_rule(Schema *s, const char *text) {
+    return grammar_text(s->grammar, text, strlen(text));
+}
+
+static uint32_t sequence(Schema *s, uint32_t a, uint32_t b, uint32_t c) {
+    uint32_t all[3] = {a, b, c};
+    return grammar_sequence(s->grammar, all, 3);
+}
+
+static void add_way(Schema *s, uint32_t rule, uint32_t way) {
+    grammar_alternative(s->grammar, rule);
+    grammar_put_rule(s->grammar, way);
+    grammar_end(s->grammar);
+}
+
+/* ---- the shared rules ---- */
+
+static bool regex_rule(Schema *s, const char *pattern, uint32_t *rule) {
+    return grammar_put_regex(s->grammar, pattern, strlen(pattern), rule, s->err);
+}
+
+/* A character of a string: itself, or an escape; \u of half a pair only with the other half. */
+static const char CHARACTER[] =
+    "[^\"\\\\\\x00-\\x1f]|\\\\[\"\\\\/bfnrt]|\\\\u(?:[0-9a-cA-CefEF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2}|"
+    "[dD][89abAB][0-9a-fA-F]{2}\\\\u[dD][c-fC-F][0-9a-fA-F]{2})";
+
+static bool make_shared(Schema *s) {
+    uint32_t quote = text_rule(s, "\"");
+    if (!regex_rule(s, " ?|\\n[ \\t]{0,15}", &s->space) || !regex_rule(s, CHARACTER, &s->character)) return false;
+    s->string = sequence(s, quote, grammar_repeat(s->grammar, s->character, 0, -1), quote);
+    return true;
+}
+
+static uint32_t list_rule(Schema *s, const char *open, uint32_t item, const char *close) {
+    Grammar *g = s->grammar;
+    uint32_t comma = sequence(s, text_rule(s, ","), s->space, item);
+    uint32_t items = sequence(s, item, grammar_repeat(g, comma, 0, -1), s->space);
+    uint32_t parts[4] = {text_rule(s, open), s->space, grammar_repeat(g, items, 0, 1), text_rule(s, close)};
+    return grammar_sequence(g, parts, 4);
+}
+
+/* "key": value */
+static uint32_t member_rule(Schema *s, uint32_t key, uint32_t value) {
+    uint32_t parts[4] = {key, text_rule(s, ":"), s->space, value};
+    return grammar_sequence(s->grammar, parts, 4);
+}
+
+static bool make_any(Schema *s) {
+    uint32_t number;
+    if (s->has_any) return true;
+    if (!regex_rule(s, "-?(?:0|[1-9][0-9]{0,15})(?:\\.[0-9]{1,16})?(?:[eE][+-]?[0-9]{1,3})?", &number)) return false;
+    s->has_any = true;
+    s->any = grammar_rule(s->grammar);
+    s->object = list_rule(s, "{", member_rule(s, s->string, s->any), "}");
+    uint32_t ways[] = {s->string,
+                       number,
+                       s->object,
+                       list_rule(s, "[", s->any, "]"),
+                       text_rule(s, "true"),
+                       text_rule(s, "false"),
+                       text_rule(s, "null")};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) add_way(s, s->any, ways[i]);
+    return true;
+}
+
+/* ---- keywords ---- */
+
+static bool fail(Schema *s, const char *keyword, const char *why) {
+    return error_set(s->err, "the schema: \"%s\" %s", keyword, why);
+}
+
+/* What may stand beside the keywords that a kind of schema uses. */
+static bool is_annotation(const char *key) {
+    static const char *const names[] = {"title",    "description", "default",  "examples", "example",
+                                        "$schema",  "$id",         "$comment", "$anchor",  "deprecated",
+                                        "readOnly", "writeOnly",   "nullable", "$defs",    "definitions"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(key, names[i]) == 0) return true;
+    return key[0] == 'x' && key[1] == '-';
+}
+
+/* Refuses what is neither an annotation nor among `names` (with blanks between them). */
+static bool check_keywords(Schema *s, const JsonValue *v, const char *names) {
+    for (uint32_t i = 0; i < v->length; i++) {
+        const char *key = v->members[i].key, *at = names;
+        size_t n = strlen(key);
+        bool known = is_annotation(key);
+        while (!known && (at = strstr(at, key))) {
+            known = (at == names || at[-1] == ' ') && (at[n] == ' ' || at[n] == '\0');
+            at += n;
+        }
+        if (!known) return fail(s, key, "is not supported here");
+    }
+    return true;
+}
+
+static bool read_count(Schema *s, const JsonValue *v, const char *key, int otherwise, int most, int *out) {
+    const JsonValue *count = json_get(v, key);
+    int64_t value = otherwise;
+    if (count && (!json_int(count, &value) || value < 0 || value > most)) {
+        char why[64];
+        Buffer text = {0};
+        buffer_printf(&text, "must be a whole number from 0 to %d", most);
+        size_t n = text.length < sizeof why ? text.length : sizeof why - 1;
+        memcpy(why, buffer_string(&text), n);
+        why[n] = '\0';
+        buffer_clear(&text);
+        return fail(s, key, why);
+    }
+    *out = (int)value;
+    return true;
+}
+
+/* ---- strings ---- */
+
+typedef struct StringFormat {
+    const char *name, *pattern;
+} StringFormat;
+
+#define DATE "[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
+#define TIME "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,9})?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
+#define BYTE "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+#define LABEL "[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
+
+static const StringFormat formats[] = {
+    {"date", DATE},
+    {"time", TIME},
+    {"date-time", DATE "T" TIME},
+    {"duration", "P(?:[0-9]{1,9}W|(?:[0-9]{1,9}Y)?(?:[0-9]{1,9}M)?[0-9]{1,9}D(?:T[0-9]{1,9}H)?|T[0-9]{1,9}[HMS])"},
+    {"email", "[a-zA-Z0-9_+-]{1,32}(?:\\.[a-zA-Z0-9_+-]{1,32}){0,4}@" LABEL "(?:\\." LABEL "){1,4}"},
+    {"hostname", LABEL "(?:\\." LABEL "){0,8}"},
+    {"ipv4", BYTE "(?:\\." BYTE "){3}"},
+    {"ipv6", "[0-9a-fA-F]{1,4}(?::[0-9a-fA-F]{1,4}){7}"},
+    {"uuid", "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"},
+    {"uri", "[a-z][a-z0-9+.-]{0,15}://[a-zA-Z0-9._~:/?#@!$&'()*+,;=%-]{1,512}"},
+};
+
+static bool read_format(Schema *s, const JsonValue *v, uint32_t *inside) {
+    const char *name = json_string(json_get(v, "format"));
+    for (size_t i = 0; name && i < sizeof formats / sizeof *formats; i++)
+        if (strcmp(formats[i].name, name) == 0) return regex_rule(s, formats[i].pattern, inside);
+    return fail(s, "format", "has a value that is not supported");
+}
+
+static bool read_string(Schema *s, const JsonValue *v, uint32_t *rule) {
+    const JsonValue *pattern = json_get_set(v, "pattern");
+    uint32_t quote = text_rule(s, "\""), inside;
+    int least, most;
+    if (!check_keywords(s, v, "type minLength maxLength pattern format") ||
+        !read_count(s, v, "minLength", 0, GRAMMAR_MOST_REPEATS, &least) ||
+        !read_count(s, v, "maxLength", -1, INT32_MAX, &most))
+        return false;
+    bool counted = json_get(v, "minLength") || json_get(v, "maxLength"), format = json_get_set(v, "format") != NULL;
+    if (most > GRAMMAR_MOST_REPEATS) most = -1; /* longer than any answer */
+    if ((pattern != NULL) + format + counted > 1)
+        return fail(s, pattern ? "pattern" : "format", "beside another limit of the string is not supported");
+    if (most >= 0 && most < least) return fail(s, "maxLength", "is smaller than minLength");
+    if (pattern && pattern->type != JSON_STRING) return fail(s, "pattern", "must be a string");
+    if (pattern) {
+        if (!grammar_put_json_regex(s->grammar, pattern->text, pattern->length, &inside, s->err)) return false;
+    } else if (format) {
+        if (!read_format(s, v, &inside)) return false;
+    } else {
+        inside = grammar_repeat(s->grammar, s->character, least, most);
+    }
+    *rule = sequence(s, quote, inside, quote);
+    return true;
+}
+
+/* ---- numbers ---- */
+
+static bool read_bound(Schema *s, const JsonValue *v, const char *key, const char **bound, bool *open) {
+    const JsonValue *value = json_get(v, key);
+    if (!value) return true;
+    if (value->type != JSON_INT && value->type != JSON_FLOAT) return fail(s, key, "must be a number");
+    if (*bound) return fail(s, key, "beside another bound of that side is not supported");
+    *bound = value->text;
+    *open = key[0] == 'e';
+    return true;
+}
+
+static bool read_number(Schema *s, const JsonValue *v, bool whole, uint32_t *rule) {
+    NumberBounds b = {0};
+    double step = 0;
+    if (!check_keywords(s, v, "type minimum maximum exclusiveMinimum exclusiveMaximum multipleOf format") ||
+        !read_bound(s, v, "minimum", &b.low, &b.low_open) ||
+        !read_bound(s, v, "exclusiveMinimum", &b.low, &b.low_open) ||
+        !read_bound(s, v, "maximum", &b.high, &b.high_open) ||
+        !read_bound(s, v, "exclusiveMaximum", &b.high, &b.high_open))
+        return false;
+    const JsonValue *multiple = json_get(v, "multipleOf");
+    if (multiple && (!json_number(multiple, &step) || step != 1))
+        return fail(s, "multipleOf", "is supported as 1 only");
+    if (b.low || b.high) return grammar_put_number(s->grammar, &b, whole || multiple, rule, s->err);
+    return regex_rule(s,
+                      whole || multiple ? "-?(?:0|[1-9][0-9]{0,17})"
+                                        : "-?(?:0|[1-9][0-9]{0,15})(?:\\.[0-9]{1,16})?(?:[eE][+-]?[0-9]{1,3})?",
+                      rule);
+}
+
+/* ---- arrays ---- */
+
+/* first, then rest items after commas: items(k) says what may follow k of them. */
+static bool read_array(Schema *s, const JsonValue *v, uint32_t *rule) {
+    Grammar *g = s->grammar;
+    const JsonValue *prefix = json_get_set(v, "prefixItems"), *items = json_get_set(v, "items");
+    int least, most, n = prefix ? (int)prefix->length : 0;
+    uint32_t item = 0, close = sequence(s, s->space, text_rule(s, "]"), grammar_empty(g)), comma;
+    if (!check_keywords(s, v, "type items prefixItems minItems maxItems") ||
+        !read_count(s, v, "minItems", 0, MOST_ITEMS, &least) || !read_count(s, v, "maxItems", -1, INT32_MAX, &most))
+        return false;
+    bool more = !(items && items->type == JSON_BOOL && !items->boolean);
+    if (prefix && (prefix->type != JSON_ARRAY || n > MOST_ITEMS)) return fail(s, "prefixItems", "must be an array");
+    if (most > MOST_ITEMS) most = -1;
+    if (!more) most = most < 0 || most > n ? n : most;
+    if (most >= 0 && most < least) return fail(s, "maxItems", "is smaller than minItems");
+    if (more && items && !read_schema(s, items, &item)) return false;
+    if (more && !items && !make_any(s)) return false;
+    if (more && !items) item = s->any;
+    comma = sequence(s, text_rule(s, ","), s->space, grammar_empty(g));
+    int listed = n > least ? n : least, last = most < 0 || most > listed ? listed : most;
+    /* from the end: after `last` items come the others, then one item less each */
+    uint32_t rest = close;
+    if (most < 0 || most > last) {
+        uint32_t one = sequence(s, comma, item, grammar_empty(g));
+        rest = sequence(s, grammar_repeat(g, one, 0, most < 0 ? -1 : most - last), close, grammar_empty(g));
+    }
+    for (int i = last; i-- > 0;) {
+        uint32_t own = item, next = grammar_rule(g);
+        if (i < n && !read_schema(s, json_item(prefix, (uint32_t)i), &own)) return false;
+        add_way(s, next, sequence(s, i > 0 ? comma : grammar_empty(g), own, rest));
+        if (i >= least) add_way(s, next, close);
+        rest = next;
+    }
+    if (last == 0 && (most < 0 || most > 0)) { /* the first item has no comma */
+        uint32_t others = grammar_repeat(g, sequence(s, comma, item, grammar_empty(g)), 0, most < 0 ? -1 : most - 1);
+        uint32_t start = grammar_rule(g);
+        add_way(s, start, close);
+        add_way(s, start, sequence(s, item, others, close));
+        rest = start;
+    }
+    *rule = sequence(s, text_rule(s, "["), s->space, rest);
+    return true;
+}
+
+/* ---- objects ---- */
+
+static bool is_required(const JsonValue *required, const JsonMember *m) {
+    for (uint32_t i = 0; required && i < required->length; i++) {
+        const JsonValue *name = json_item(required, i);
+        if (name->type == JSON_STRING && name->length == m->key_length && memcmp(name->text, m->key, name->length) == 0)
+            return true;
+    }
+    return false;
+}
+
+static uint32_t literal_string(Schema *s, const char *text, size_t n) {
+    Buffer quoted = {0};
+    json_write_string(&quoted, text, n, false);
+    if (quoted.failed) s->grammar->failed = true;
+    uint32_t rule = grammar_text(s->grammar, buffer_string(&quoted), quoted.length);
+    buffer_clear(&quoted);
+    return rule;
+}
+
+/* The inside of a key, from its character `at` on, that is none of the properties which begin as it does so far.
+ * Without escapes, so that no name can be spelled in another way. */
+static uint32_t other_key(Schema *s, const JsonValue *properties, const char *begun, size_t at) {
+    Grammar *g = s->grammar;
+    uint32_t rule = grammar_rule(g), plain;
+    CodeRanges others = {0};
+    bool is_name = false;
+    ranges_add(&others, 0, 0x1F);
+    ranges_add(&others, '"', '"');
+    ranges_add(&others, '\\', '\\');
+    if (!regex_rule(s, "[^\"\\\\\\x00-\\x1f]*", &plain)) g->failed = true;
+    for (uint32_t i = 0; properties && i < properties->length && !g->failed; i++) {
+        const JsonMember *m = &properties->members[i];
+        uint32_t code, before = 0;
+        if (m->key_length < at || memcmp(m->key, begun, at) != 0) continue;
+        if (m->key_length == at) {
+            is_name = true;
+            continue;
+        }
+        int n = utf8_decode(m->key + at, m->key_length - at, &code);
+        for (size_t k = 0; k < others.n; k++) before |= others.items[k][0] <= code && code <= others.items[k][1];
+        if (n == 0 || before) continue;
+        ranges_add(&others, code, code);
+        uint32_t own[1][2] = {{code, code}};
+        uint32_t both[2] = {grammar_codes(g, (const uint32_t(*)[2])own, 1),
+                            other_key(s, properties, m->key, at + (size_t)n)};
+        add_way(s, rule, grammar_sequence(g, both, 2));
+    }
+    ranges_sort(&others);
+    ranges_invert(&others);
+    uint32_t both[2] = {grammar_codes(g, (const uint32_t(*)[2])others.items, others.n), plain};
+    if (others.failed) g->failed = true;
+    ranges_clear(&others);
+    add_way(s, rule, grammar_sequence(g, both, 2));
+    if (!is_name && at > 0) add_way(s, rule, grammar_empty(g));
+    return rule;
+}
+
+/* Members beyond the properties: further ones after a comma each; `first` is the rule when none stands before them. */
+static bool read_others(Schema *s, const JsonValue *v, uint32_t close, uint32_t *first, uint32_t *next) {
+    const JsonValue *additional = json_get_set(v, "additionalProperties"), *properties = json_get_set(v, "properties");
+    Grammar *g = s->grammar;
+    uint32_t value;
+    *first = *next = close;
+    bool none =
+        additional ? additional->type == JSON_BOOL && !additional->boolean : properties && properties->length > 0;
+    if (none) return true;
+    if (additional && additional->type == JSON_OBJECT) {
+        if (!read_schema(s, additional, &value)) return false;
+    } else {
+        if (!make_any(s)) return false;
+        value = s->any;
+    }
+    uint32_t quote = text_rule(s, "\""), key = sequence(s, quote, other_key(s, properties, "", 0), quote);
+    uint32_t member = member_rule(s, key, value), comma = sequence(s, text_rule(s, ","), s->space, member);
+    uint32_t more = grammar_repeat(g, comma, 0, -1);
+    *next = sequence(s, more, close, grammar_empty(g));
+    *first = grammar_rule(g);
+    add_way(s, *first, close);
+    add_way(s, *first, sequence(s, member, more, close));
+    return true;
+}
+
+/* From the last property to the first: what may follow when a member stands before, and when none does. */
+static bool read_object(Schema *s, const JsonValue *v, uint32_t *rule) {
+    Grammar *g = s->grammar;
+    const JsonValue *properties = json_get_set(v, "properties"), *required = json_get_set(v, "required");
+    uint32_t close = sequence(s, s->space, text_rule(s, "}"), grammar_empty(g)), first, next;
+    uint32_t comma = sequence(s, text_rule(s, ","), s->space, grammar_empty(g));
+    if (!check_keywords(s, v, "type properties required additionalProperties")) return false;
+    if (properties && properties->type != JSON_OBJECT) return fail(s, "properties", "must be an object");
+    if (required && required->type != JSON_ARRAY) return fail(s, "required", "must be an array");
+    for (uint32_t i = 0; required && i < required->length; i++) {
+        const char *name = json_string(json_item(required, i));
+        if (!name || !json_get(properties, name)) return fail(s, "required", "names what is not among the properties");
+    }
+    if (!read_others(s, v, close, &first, &next)) return false;
+    for (uint32_t i = properties ? properties->length : 0; i-- > 0;) {
+        const JsonMember *m = &properties->members[i];
+        uint32_t value, key = literal_string(s, m->key, m->key_length);
+        if (!read_schema(s, &m->value, &value)) return false;
+        uint32_t member = member_rule(s, key, value), alone = grammar_rule(g), after = grammar_rule(g);
+        add_way(s, alone, sequence(s, member, next, grammar_empty(g)));
+        add_way(s, after, sequence(s, comma, member, next));
+        if (!is_required(required, m)) {
+            add_way(s, alone, first);
+            add_way(s, after, next);
+        }
+        first = alone;
+        next = after;
+    }
+    *rule = sequence(s, text_rule(s, "{"), s->space, first);
+    return true;
+}
+
+/* ---- the rest ---- */
+
+static void put_literal(Schema *s, uint32_t rule, const JsonValue *value) {
+    Buffer text = {0};
+    json_write(&text, value, NULL);
+    if (text.failed) s->grammar->failed = true;
+    add_way(s, rule, grammar_text(s->grammar, buffer_string(&text), text.length));
+    buffer_clear(&text);
+}
+
+static bool read_enum(Schema *s, const JsonValue *v, uint32_t *rule) {
+    const JsonValue *values = json_get(v, "enum"), *constant = json_get(v, "const");
+    *rule = grammar_rule(s->grammar);
+    if (!check_keywords(s, v, "type enum const")) return false;
+    if (constant) put_literal(s, *rule, constant);
+    if (constant) return !values || fail(s, "enum", "beside const is not supported");
+    if (values->type != JSON_ARRAY || values->length == 0) return fail(s, "enum", "must be a list that is not empty");
+    for (uint32_t i = 0; i < values->length; i++) put_literal(s, *rule, json_item(values, i));
+    return true;
+}
+
+static bool read_any_of(Schema *s, const JsonValue *v, const char *key, uint32_t *rule) {
+    const JsonValue *ways = json_get(v, key);
+    *rule = grammar_rule(s->grammar);
+    if (!check_keywords(s, v, key)) return false;
+    if (ways->type != JSON_ARRAY || ways->length == 0) return fail(s, key, "must be a list that is not empty");
+    for (uint32_t i = 0; i < ways->length; i++) {
+        uint32_t way;
+        if (!read_schema(s, json_item(ways, i), &way)) return false;
+        add_way(s, *rule, way);
+    }
+    return true;
+}
+
+static bool read_all_of(Schema *s, const JsonValue *v, uint32_t *rule) {
+    const JsonValue *parts = json_get(v, "allOf");
+    if (!check_keywords(s, v, "allOf")) return false;
+    if (parts->type != JSON_ARRAY || parts->length != 1) return fail(s, "allOf", "is supported with one schema only");
+    return read_schema(s, json_item(parts, 0), rule);
+}
+
+/* One step of a JSON pointer, with ~0 and ~1 undone. */
+static const JsonValue *pointer_step(const JsonValue *at, const char *step, size_t n) {
+    char name[256];
+    size_t length = 0;
+    for (size_t i = 0; i < n && length + 1 < sizeof name; i++) {
+        bool escaped = step[i] == '~' && i + 1 < n && (step[i + 1] == '0' || step[i + 1] == '1');
+        name[length++] = escaped ? (step[i + 1] == '1' ? '/' : '~') : step[i];
+        i += escaped;
+    }
+    name[length] = '\0';
+    if (at && at->type == JSON_ARRAY) return json_item(at, (uint32_t)strtoul(name, NULL, 10));
+    return json_get(at, name);
+}
+
+static bool read_reference(Schema *s, const JsonValue *v, uint32_t *rule) {
+    const char *path = json_string(json_get(v, "$ref"));
+    const JsonValue *at = s->root;
+    if (!path || path[0] != '#') return fail(s, "$ref", "must point into the schema itself (#/...)");
+    for (path++; at && *path == '/';) {
+        size_t n = strcspn(path + 1, "/");
+        at = pointer_step(at, path + 1, n);
+        path += n + 1;
+    }
+    if (!at || *path) return fail(s, "$ref", "points to what is not there");
+    return read_schema(s, at, rule);
+}
+
+static bool read_type(Schema *s, const JsonValue *v, const char *type, uint32_t *rule) {
+    if (strcmp(type, "object") == 0) return read_object(s, v, rule);
+    if (strcmp(type, "array") == 0) return read_array(s, v, rule);
+    if (strcmp(type, "string") == 0) return read_string(s, v, rule);
+    if (strcmp(type, "number") == 0) return read_number(s, v, false, rule);
+    if (strcmp(type, "integer") == 0) return read_number(s, v, true, rule);
+    if (strcmp(type, "boolean") == 0) return regex_rule(s, "true|false", rule);
+    if (strcmp(type, "null") == 0) return *rule = text_rule(s, "null"), true;
+    return fail(s, "type", "has a value that is not known");
+}
+
+/* Several types: each is read as if it stood alone, without the limits of the others. */
+static bool read_types(Schema *s, const JsonValue *v, const JsonValue *types, uint32_t *rule) {
+    if (types->length == 0) return fail(s, "type", "must not be an empty list");
+    *rule = grammar_rule(s->grammar);
+    for (uint32_t i = 0; i < types->length; i++) {
+        const char *type = json_string(json_item(types, i));
+        uint32_t way;
+        if (!type) return fail(s, "type", "must be a list of strings");
+        static const JsonValue plain = {.type = JSON_OBJECT};
+        bool simple = strcmp(type, "null") == 0 || strcmp(type, "boolean") == 0;
+        if (!read_type(s, simple ? &plain : v, type, &way)) return false;
+        add_way(s, *rule, way);
+    }
+    return true;
+}
+
+static bool has_any_of(const JsonValue *v, const char *const *keys, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (json_get(v, keys[i])) return true;
+    return false;
+}
+
+/* Without a type the keywords tell. */
+static const char *implied_type(const JsonValue *v) {
+    static const char *const object[] = {"properties", "required", "additionalProperties"};
+    static const char *const array[] = {"items", "prefixItems", "minItems", "maxItems"};
+    static const char *const string[] = {"pattern", "minLength", "maxLength", "format"};
+    static const char *const number[] = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"};
+    if (has_any_of(v, object, 3)) return "object";
+    if (has_any_of(v, array, 4)) return "array";
+    if (has_any_of(v, string, 4)) return "string";
+    return has_any_of(v, number, 5) ? "number" : NULL;
+}
+
+static bool read_kind(Schema *s, const JsonValue *v, uint32_t *rule) {
+    const JsonValue *type = json_get_set(v, "type");
+    if (v->type == JSON_BOOL && v->boolean) return make_any(s) && (*rule = s->any, true);
+    if (v->type != JSON_OBJECT) return error_set(s->err, "the schema: a schema must be an object or true");
+    if (json_get(v, "$ref")) return check_keywords(s, v, "$ref") && read_reference(s, v, rule);
+    if (json_get(v, "enum") || json_get(v, "const")) return read_enum(s, v, rule);
+    if (json_get(v, "anyOf")) return read_any_of(s, v, "anyOf", rule);
+    if (json_get(v, "oneOf")) return read_any_of(s, v, "oneOf", rule);
+    if (json_get(v, "allOf")) return read_all_of(s, v, rule);
+    if (type && type->type == JSON_ARRAY) return read_types(s, v, type, rule);
+    if (type && type->type != JSON_STRING) return fail(s, "type", "must be a string or a list");
+    const char *name = type ? type->text : implied_type(v);
+    if (name) return read_type(s, v, name, rule);
+    return check_keywords(s, v, "") && make_any(s) && (*rule = s->any, true);
+}
+
+/* A schema is read once; who refers to it gets its rule, also while it is being read. */
+static bool read_schema(Schema *s, const JsonValue *v, uint32_t *rule) {
+    for (size_t i = 0; i < s->n_known; i++)
+        if (s->known[i].schema == v) {
+            *rule = s->known[i].rule;
+            return true;
+        }
+    Known *known = mem_room(s->known, s->n_known, &s->capacity, sizeof *known);
+    if (!known) return error_memory(s->err, "a grammar");
+    s->known = known;
+    *rule = grammar_rule(s->grammar);
+    known[s->n_known++] = (Known){v, *rule};
+    uint32_t body;
+    bool nullable = false;
+    if (++s->depth > MOST_DEPTH) return error_set(s->err, "the schema is nested too deeply");
+    if (!read_kind(s, v, &body)) return false;
+    s->depth--;
+    add_way(s, *rule, body);
+    if (json_bool(json_get(v, "nullable"), &nullable) && nullable) add_way(s, *rule, text_rule(s, "null"));
+    return true;
+}
+
+static Grammar *schema_finish(Schema *s, bool ok, uint32_t root, Error *err) {
+    mem_free(s->known);
+    if (ok) return grammar_finish(s->grammar, root, err);
+    grammar_free(s->grammar);
+    return NULL;
+}
+
+Grammar *grammar_from_schema(const JsonValue *schema, Error *err) {
+    Schema s = {.grammar = grammar_new(), .root = schema, .err = err};
+    uint32_t root = 0;
+    if (!s.grammar) {
+        error_memory(err, "a grammar");
+        return NULL;
+    }
+    bool ok = make_shared(&s) && read_schema(&s, schema, &root);
+    return schema_finish(&s, ok, root, err);
+}
+
+Grammar *grammar_from_json_object(Error *err) {
+    Schema s = {.grammar = grammar_new(), .err = err};
+    if (!s.grammar) {
+        error_memory(err, "a grammar");
+        return NULL;
+    }
+    bool ok = make_shared(&s) && make_any(&s);
+    return schema_finish(&s, ok, s.object, err);
+}
