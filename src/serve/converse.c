@@ -3,6 +3,8 @@
 #include "serve/converse.h"
 #include "base/memory.h"
 #include "serve/messages.h"
+#include "serve/shape.h"
+#include "text/toolcall_force.h"
 
 #include <string.h>
 
@@ -87,9 +89,46 @@ bool converse_settings(Converse *c, ApiError *err) {
     return true;
 }
 
+/* The text that closes a block of reasoning. */
+static const char *closing_mark(const ReasoningForm *form) {
+    for (const Mark *m = form->marks; m->text; m++)
+        if (m->role == MARK_CLOSE) return m->text;
+    return NULL;
+}
+
+/* A form that the answer must have begins after the reasoning that the prompt has opened. */
+static bool put_after_reasoning(Converse *c, ApiError *err) {
+    Request *r = &c->request;
+    const char *mark = c->how.reasoning && c->how.reasoning_is_open ? closing_mark(c->how.reasoning) : NULL;
+    Error why = {""};
+    if (!mark || (!c->grammar && c->thinking_budget == 0)) return true;
+    r->opening = mark;
+    if (c->thinking_budget == 0) return true;
+    if (!tokenizer_encode(c->model->loaded.tokenizer, mark, strlen(mark), 0, &c->closing, &why))
+        return api_refuse_error(err, 500, NULL, &why);
+    r->forced = c->closing.ids;
+    r->n_forced = (int)c->closing.n;
+    r->budget = c->thinking_budget;
+    return true;
+}
+
+static bool make_shape(Converse *c, ApiError *err) {
+    Request *r = &c->request;
+    Error why = {""};
+    if (!shape_grammar(&c->fields, &c->grammar, err)) return false;
+    if (c->must_call) {
+        grammar_free(c->grammar); /* the calls are the answer */
+        c->grammar = call_grammar(c->how.calls, c->tools, c->must_name, !c->one_call, &c->how.calls, &why);
+        if (!c->grammar) return api_refuse_error(err, 400, c->must_name ? "tool_choice" : "tools", &why);
+    }
+    r->grammar = c->grammar;
+    if (c->grammar && !(r->tree = model_token_tree(c->model, &why))) return api_refuse_error(err, 500, NULL, &why);
+    return put_after_reasoning(c, err);
+}
+
 bool converse_prepare(Converse *c, ApiError *err) {
     Request *r = &c->request;
-    if (!converse_settings(c, err) || !make_prompt(c, err)) return false;
+    if (!converse_settings(c, err) || !make_prompt(c, err) || !make_shape(c, err)) return false;
     r->prompt = c->ids.ids;
     r->n_prompt = (int)c->ids.n;
     r->kept_ids = c->model->kept.ids;
@@ -118,5 +157,7 @@ void converse_clear(Converse *c) {
     id_list_clear(&c->ids);
     mem_free(c->bias);
     mem_free(c->stops);
+    grammar_free(c->grammar);
+    id_list_clear(&c->closing);
     *c = (Converse){0};
 }

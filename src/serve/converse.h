@@ -16,11 +16,16 @@ typedef struct Converse {
     bool fixed_thinking, thinks; /* whether the template is told to let the model think (enable_thinking) */
     int64_t max_tokens;          /* -1: as many as there is room for */
     int n_choices;
+    bool must_call, one_call; /* the answer must be tool calls, or one, */
+    const char *must_name;    /* of this tool only; NULL: of any */
+    int thinking_budget;      /* tokens after which reasoning is closed; 0: no limit */
     /* made by converse_prepare */
     JsonDoc *for_template, *more, *variables;
     IdList ids;
     LogitBias *bias;
     StopText *stops;
+    Grammar *grammar;
+    IdList closing; /* the mark that closes reasoning */
     Request request;
     ReplyOptions how;
 } Converse;

@@ -40,6 +40,7 @@ static bool model_open(Models *models, ServedModel *m, const char *path, const L
 static void model_close(Models *models, ServedModel *m) {
     if (m->lane) engine_remove_model(models->engine, m->lane);
     embedder_free(m->embedder);
+    token_tree_free(m->tree);
     loaded_close(&m->loaded);
     id_list_clear(&m->kept);
     mem_free(m->name);
@@ -89,4 +90,14 @@ int models_count(const Models *m) {
 
 ServedModel *models_at(Models *m, int i) {
     return &m->items[i];
+}
+
+const TokenTree *model_token_tree(ServedModel *m, Error *err) {
+    if (!m->loaded.tokenizer) {
+        error_set(err, "the model '%s' has no tokenizer, which a grammar needs", m->name);
+        return NULL;
+    }
+    if (!m->tree)
+        m->tree = token_tree_new(m->loaded.tokenizer, model_vocab_size(m->loaded.model), m->kept.ids, m->kept.n, err);
+    return m->tree;
 }

@@ -14,6 +14,7 @@ typedef struct ServedModel {
     Embedder *embedder; /* used on the engine's thread only, its plan excepted; NULL: */
     Error no_embedder;  /* why there is none */
     IdList kept;        /* special tokens that answers show, because the forms need to see them */
+    TokenTree *tree;    /* NULL: not asked for yet */
     int64_t created;    /* seconds since 1970 */
 } ServedModel;
 
@@ -28,5 +29,8 @@ void models_free(Models *m);
 ServedModel *models_find(Models *m, const char *name);
 int models_count(const Models *m);
 ServedModel *models_at(Models *m, int i);
+
+/* The vocabulary's tree, for grammars; made at the first call. NULL when out of memory, or without a tokenizer. */
+const TokenTree *model_token_tree(ServedModel *m, Error *err);
 
 #endif

@@ -93,3 +93,33 @@ bool openai_check_tools(const JsonValue *tools, ApiError *err) {
     }
     return true;
 }
+
+static const JsonValue *find_tool(const JsonValue *tools, const JsonValue *name) {
+    for (uint32_t i = 0; i < tools->length && json_string(name); i++)
+        if (json_equals(json_get(json_get(json_item(tools, i), "function"), "name"), name->text))
+            return json_item(tools, i);
+    return NULL;
+}
+
+JsonDoc *openai_allowed_tools(const JsonValue *tools, const JsonValue *allowed, ApiError *err) {
+    Buffer out = {0};
+    JsonDoc *doc = NULL;
+    Error why = {"out of memory"};
+    for (uint32_t i = 0; i < allowed->length; i++) {
+        const JsonValue *item = json_item(allowed, i), *function = json_get(item, "function");
+        const JsonValue *name = json_get(function ? function : item, "name"), *tool = find_tool(tools, name);
+        if (!tool) {
+            api_refuse(err, 400, "tool_choice", "'tool_choice' allows '%s', which is not among the tools",
+                       json_string(name) ? name->text : "?");
+            buffer_clear(&out);
+            return NULL;
+        }
+        buffer_text(&out, i ? ", " : "[");
+        json_write(&out, tool, NULL);
+    }
+    buffer_byte(&out, ']');
+    if (!out.failed) doc = json_parse(out.data, out.length, 0, &why);
+    if (!doc) api_refuse_error(err, 500, NULL, &why);
+    buffer_clear(&out);
+    return doc;
+}

@@ -28,7 +28,8 @@ typedef struct Chat {
     int n;
     char id[40];
     int64_t created;
-    Buffer out; /* scratch */
+    JsonDoc *allowed; /* the tools of tool_choice, of all that there are */
+    Buffer out;       /* scratch */
 } Chat;
 
 static void chat_free(Chat *c) {
@@ -41,6 +42,7 @@ static void chat_free(Chat *c) {
     }
     mem_free(c->choices);
     converse_clear(&c->converse);
+    json_free(c->allowed);
     buffer_clear(&c->out);
     mem_free(c);
 }
@@ -227,18 +229,43 @@ static const AskWriter writer = {on_token, on_part, on_end, on_idle, on_done, on
 
 /* ---- the request ---- */
 
-/* Only what is kept is accepted: a choice of tools that nothing enforces would be a lie. */
-static bool read_tools(Chat *c, ApiError *err) {
-    const Fields *f = &c->converse.fields;
-    const JsonValue *choice = f->tool_choice;
-    if (!openai_check_tools(f->tools, err)) return false;
-    c->converse.tools = f->tools && f->tools->length > 0 ? f->tools : NULL;
-    if (!choice || json_equals(choice, "auto")) return true;
-    if (json_equals(choice, "none")) {
-        c->converse.tools = NULL;
+/* {"type": "function", "function": {"name": ...}}, or {"type": "allowed_tools", "allowed_tools": {"mode": ..., "tools":
+ * [...]}}. */
+static bool read_choice_object(Chat *c, const JsonValue *choice, ApiError *err) {
+    const JsonValue *type = json_get(choice, "type"), *name = json_get(json_get(choice, "function"), "name");
+    const JsonValue *allowed = json_get(choice, "allowed_tools");
+    if (json_equals(type, "function") && json_string(name)) {
+        c->converse.must_call = c->converse.one_call = true;
+        c->converse.must_name = name->text;
         return true;
     }
-    return api_refuse(err, 400, "tool_choice", "'tool_choice' must be none or auto");
+    if (!json_equals(type, "allowed_tools") || !json_item(json_get(allowed, "tools"), 0))
+        return api_refuse(err, 400, "tool_choice",
+                          "'tool_choice' must be none, auto, required, a function with its name, or allowed_tools");
+    if (!(c->allowed = openai_allowed_tools(c->converse.tools, json_get(allowed, "tools"), err))) return false;
+    c->converse.tools = json_root(c->allowed);
+    c->converse.must_call = json_equals(json_get(allowed, "mode"), "required");
+    return true;
+}
+
+static bool read_tools(Chat *c, ApiError *err) {
+    Converse *v = &c->converse;
+    const JsonValue *choice = v->fields.tool_choice, *tools = v->fields.tools;
+    if (!openai_check_tools(tools, err)) return false;
+    v->tools = tools && tools->length > 0 ? tools : NULL;
+    v->one_call = v->fields.parallel_tool_calls.set && !v->fields.parallel_tool_calls.value;
+    if (!choice || json_equals(choice, "auto")) return true;
+    if (json_equals(choice, "none")) {
+        v->tools = NULL;
+        return true;
+    }
+    bool required = json_equals(choice, "required");
+    if (!v->tools && (required || choice->type == JSON_OBJECT))
+        return api_refuse(err, 400, "tool_choice", "'tool_choice' asks for a call, but there are no 'tools'");
+    if (choice->type == JSON_OBJECT) return read_choice_object(c, choice, err);
+    v->must_call = required;
+    return required ||
+           api_refuse(err, 400, "tool_choice", "'tool_choice' must be none, auto or required, or an object");
 }
 
 static bool read_request(Chat *c, Server *s, const JsonValue *body, ApiError *err) {

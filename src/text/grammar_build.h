@@ -85,6 +85,8 @@ bool grammar_put_regex(Grammar *g, const char *pattern, size_t n, uint32_t *rule
 /* The same for the inside of a JSON string, as a schema's "pattern" means it: without an anchor, anything may stand
  * there. */
 bool grammar_put_json_regex(Grammar *g, const char *pattern, size_t n, uint32_t *rule, Error *err);
+/* A JSON schema as a rule; NULL: any JSON object. False with the reason. */
+bool grammar_put_schema(Grammar *g, const JsonValue *schema, uint32_t *rule, Error *err);
 /* A decimal number from low to high (NULL: no bound), as JSON writes it without an exponent; whole numbers only, or
  * with a fraction. The bounds are numbers as JSON writes them. False when a bound is too long, or nothing lies between
  * them. */

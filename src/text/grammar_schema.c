@@ -341,7 +341,7 @@ static bool read_others(Schema *s, const JsonValue *v, uint32_t close, uint32_t 
     uint32_t value;
     *first = *next = close;
     bool none =
-        additional ? additional->type == JSON_BOOL && !additional->boolean : properties && properties->length > 0;
+        additional ? additional->type == JSON_BOOL && !additional->boolean : properties != NULL;
     if (none) return true;
     if (additional && additional->type == JSON_OBJECT) {
         if (!read_schema(s, additional, &value)) return false;
@@ -542,30 +542,30 @@ static bool read_schema(Schema *s, const JsonValue *v, uint32_t *rule) {
     return true;
 }
 
-static Grammar *schema_finish(Schema *s, bool ok, uint32_t root, Error *err) {
-    mem_free(s->known);
-    if (ok) return grammar_finish(s->grammar, root, err);
-    grammar_free(s->grammar);
+bool grammar_put_schema(Grammar *g, const JsonValue *schema, uint32_t *rule, Error *err) {
+    Schema s = {.grammar = g, .root = schema, .err = err};
+    bool ok = make_shared(&s) && (schema ? read_schema(&s, schema, rule) : make_any(&s));
+    if (ok && !schema) *rule = s.object;
+    mem_free(s.known);
+    return ok;
+}
+
+static Grammar *whole_schema(const JsonValue *schema, Error *err) {
+    uint32_t root;
+    Grammar *g = grammar_new();
+    if (!g) {
+        error_memory(err, "a grammar");
+        return NULL;
+    }
+    if (grammar_put_schema(g, schema, &root, err)) return grammar_finish(g, root, err);
+    grammar_free(g);
     return NULL;
 }
 
 Grammar *grammar_from_schema(const JsonValue *schema, Error *err) {
-    Schema s = {.grammar = grammar_new(), .root = schema, .err = err};
-    uint32_t root = 0;
-    if (!s.grammar) {
-        error_memory(err, "a grammar");
-        return NULL;
-    }
-    bool ok = make_shared(&s) && read_schema(&s, schema, &root);
-    return schema_finish(&s, ok, root, err);
+    return whole_schema(schema, err);
 }
 
 Grammar *grammar_from_json_object(Error *err) {
-    Schema s = {.grammar = grammar_new(), .err = err};
-    if (!s.grammar) {
-        error_memory(err, "a grammar");
-        return NULL;
-    }
-    bool ok = make_shared(&s) && make_any(&s);
-    return schema_finish(&s, ok, s.object, err);
+    return whole_schema(NULL, err);
 }

@@ -94,3 +94,57 @@ def test_keys_are_asked_for(program, smollm2, tmp_path):
             assert s.call("GET", "/v1/models", headers=header)[0] == 401
     finally:
         assert s.stop() == 0
+
+
+WEATHER = {"type": "function", "function": {"name": "weather", "parameters": {
+    "type": "object", "properties": {"city": {"type": "string", "maxLength": 20}, "days": {"type": "integer", "minimum": 1, "maximum": 9}},
+    "required": ["city", "days"], "additionalProperties": False}}}
+CLOCK = {"type": "function", "function": {"name": "clock", "parameters": {"type": "object", "properties": {}}}}
+
+
+def test_answers_have_the_form_that_is_asked_for(served):
+    schema = {"type": "object", "properties": {"capital": {"type": "string", "maxLength": 12}, "country": {"enum": ["France", "Spain"]}},
+              "required": ["capital", "country"], "additionalProperties": False}
+    wanted = ASK | {"max_tokens": 100, "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}}
+    for seed in range(3):
+        status, answer = served.post("/v1/chat/completions", wanted | {"temperature": 1.5, "seed": seed})
+        assert status == 200 and answer["choices"][0]["finish_reason"] == "stop"
+        value = json.loads(answer["choices"][0]["message"]["content"])
+        assert set(value) == {"capital", "country"} and value["country"] in ("France", "Spain")
+    status, answer = served.post("/v1/chat/completions", ASK | {"guided_regex": "(?:Paris|Rome)!{2}"})
+    assert answer["choices"][0]["message"]["content"] in ("Paris!!", "Rome!!")
+    status, answer = served.post("/v1/chat/completions", ASK | {"guided_choice": ["yes", "no"]})
+    assert answer["choices"][0]["message"]["content"] in ("yes", "no")
+    status, answer = served.post("/v1/chat/completions", ASK | {"guided_grammar": "root ::= \"<\" [0-9]{3} \">\""})
+    assert len(answer["choices"][0]["message"]["content"]) == 5
+    status, answer = served.post("/v1/chat/completions", ASK | {"response_format": {"type": "json_object"}, "max_tokens": 60})
+    assert answer["choices"][0]["message"]["content"].startswith("{")
+    bad = {"type": "json_schema", "json_schema": {"schema": {"type": "array", "uniqueItems": True}}}
+    status, answer = served.post("/v1/chat/completions", ASK | {"response_format": bad})
+    assert status == 400 and "uniqueItems" in answer["error"]["message"]
+
+
+def test_a_choice_of_tools_is_kept(served):
+    asked = ASK | {"tools": [WEATHER, CLOCK], "max_tokens": 100}
+    status, answer = served.post("/v1/chat/completions", asked | {"tool_choice": {"type": "function", "function": {"name": "weather"}}})
+    choice = answer["choices"][0]
+    assert status == 200 and choice["finish_reason"] == "tool_calls" and choice["message"]["content"] is None
+    (call,) = choice["message"]["tool_calls"]
+    arguments = json.loads(call["function"]["arguments"])
+    assert call["function"]["name"] == "weather" and 1 <= arguments["days"] <= 9 and isinstance(arguments["city"], str)
+    _, answer = served.post("/v1/chat/completions", asked | {"tool_choice": "required", "parallel_tool_calls": False})
+    assert len(answer["choices"][0]["message"]["tool_calls"]) == 1
+    allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [{"type": "function", "name": "clock"}]}}
+    _, answer = served.post("/v1/chat/completions", asked | {"tool_choice": allowed, "parallel_tool_calls": False})
+    function = answer["choices"][0]["message"]["tool_calls"][0]["function"]
+    assert function["name"] == "clock" and json.loads(function["arguments"]) == {}
+    _, answer = served.post("/v1/chat/completions", asked | {"tool_choice": "none"})
+    assert "tool_calls" not in answer["choices"][0]["message"]
+    for choice in ("soms", {"type": "function", "function": {"name": "nobody"}}, {"type": "function"}):
+        assert served.post("/v1/chat/completions", asked | {"tool_choice": choice})[0] == 400
+    for tools in (None, []):
+        status, answer = served.post("/v1/chat/completions", ASK | {"tools": tools, "tool_choice": "required"})
+        assert status == 400 and answer["error"]["param"] == "tool_choice"
+    custom = {"type": "custom", "name": "shell"}
+    status, answer = served.post("/v1/chat/completions", ASK | {"tools": [custom]})
+    assert status == 400 and "shell" in answer["error"]["message"]

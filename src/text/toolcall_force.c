@@ -1,0 +1,95 @@
+/* What stands around a call's name and arguments, for the forms whose arguments are JSON: one row each. */
+#include "text/toolcall_force.h"
+#include "text/grammar_build.h"
+
+#include <string.h>
+
+typedef struct CallFrame {
+    const char *form;
+    const char *begin;                   /* before all calls */
+    const char *before, *middle, *after; /* of one: before its name, between name and arguments, after them */
+    const char *between, *end;           /* between two calls; after all of them */
+} CallFrame;
+
+static const CallFrame frames[] = {
+    {"hermes", "", "<tool_call>\n{\"name\": \"", "\", \"arguments\": ", "}\n</tool_call>", "\n", ""},
+    {"mistral", "", "[TOOL_CALLS]", "[ARGS]", "", "", ""},
+    {"deepseek-v3", "<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>function<｜tool▁sep｜>", "\n```json\n",
+     "\n```<｜tool▁call▁end｜>", "\n", "<｜tool▁calls▁end｜>"},
+    {"deepseek-v3.1", "<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>", "",
+     "<｜tool▁calls▁end｜>"},
+    {"harmony", "", "<|channel|>commentary to=functions.", " <|constrain|>json<|message|>", "", NULL, ""},
+    {"llama", "", "{\"name\": \"", "\", \"parameters\": ", "}", "; ", ""},
+    {"function-tag", "", "<function=", ">", "</function>", "\n", ""},
+    {"functionary", "", ">>>", "\n", "", NULL, ""},
+    {"cohere", "<|START_ACTION|>[", "{\"tool_call_id\": \"0\", \"tool_name\": \"", "\", \"parameters\": ", "}", NULL,
+     "]<|END_ACTION|>"},
+    {"nemotron", "<TOOLCALL>[", "{\"name\": \"", "\", \"arguments\": ", "}", ", ", "]</TOOLCALL>"},
+    {"tool-calls", "<tool_calls>[", "{\"name\": \"", "\", \"arguments\": ", "}", ", ", "]</tool_calls>"},
+    {"granite", "<|tool_call|>[", "{\"name\": \"", "\", \"arguments\": ", "}", ", ", "]"},
+    {"functools", " functools[", "{\"name\": \"", "\", \"arguments\": ", "}", ", ", "]"},
+    {"apertus", "<|tools_prefix|>[", "{\"", "\": ", "}", ", ", "]<|tools_suffix|>"},
+};
+
+static const CallFrame *find_frame(const CallForm *form) {
+    for (size_t i = 0; form && i < sizeof frames / sizeof *frames; i++)
+        if (strcmp(frames[i].form, form->name) == 0) return &frames[i];
+    return &frames[0];
+}
+
+static uint32_t text_rule(Grammar *g, const char *text) {
+    return grammar_text(g, text, strlen(text));
+}
+
+/* Adds the tool as one way to call. A name inside of JSON needs no escapes: names of functions have none of such
+ * characters. */
+static bool put_tool(Grammar *g, const CallFrame *frame, const JsonValue *tool, uint32_t calls, Error *err) {
+    const JsonValue *function = json_get(tool, "function"), *name = json_get(function, "name");
+    uint32_t arguments, parts[5];
+    if (!grammar_put_schema(g, json_get_set(function, "parameters"), &arguments, err))
+        return error_prefix(err, "the parameters of %s", name->text);
+    parts[0] = text_rule(g, frame->before);
+    parts[1] = grammar_text(g, name->text, name->length);
+    parts[2] = text_rule(g, frame->middle);
+    parts[3] = arguments;
+    parts[4] = text_rule(g, frame->after);
+    grammar_alternative(g, calls);
+    for (int i = 0; i < 5; i++) grammar_put_rule(g, parts[i]);
+    grammar_end(g);
+    return true;
+}
+
+static bool put_tools(Grammar *g, const CallFrame *frame, const JsonValue *tools, const char *name, uint32_t calls,
+                      Error *err) {
+    bool found = false;
+    for (uint32_t i = 0; tools && i < tools->length; i++) {
+        const JsonValue *tool = json_item(tools, i), *own = json_get(json_get(tool, "function"), "name");
+        if (!json_string(own) || (name && !json_equals(own, name))) continue;
+        found = true;
+        if (!put_tool(g, frame, tool, calls, err)) return false;
+    }
+    return found || (name ? error_set(err, "there is no tool named '%s'", name) : error_set(err, "there are no tools"));
+}
+
+Grammar *call_grammar(const CallForm *form, const JsonValue *tools, const char *name, bool several,
+                      const CallForm **reads, Error *err) {
+    const CallFrame *frame = find_frame(form);
+    Grammar *g = grammar_new();
+    if (!g) {
+        error_memory(err, "a grammar");
+        return NULL;
+    }
+    uint32_t call = grammar_rule(g);
+    if (!put_tools(g, frame, tools, name, call, err)) {
+        grammar_free(g);
+        return NULL;
+    }
+    uint32_t more = grammar_empty(g);
+    if (several && frame->between) {
+        uint32_t next[2] = {text_rule(g, frame->between), call};
+        more = grammar_repeat(g, grammar_sequence(g, next, 2), 0, -1);
+    }
+    uint32_t parts[4] = {text_rule(g, frame->begin), call, more, text_rule(g, frame->end)};
+    *reads = call_form_find(frame->form);
+    return grammar_finish(g, grammar_sequence(g, parts, 4), err);
+}
