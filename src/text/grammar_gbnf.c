@@ -127,7 +127,7 @@ static bool read_set(Gbnf *p, uint32_t *rule) {
     p->at++;
     inverted = is_at(p, '^');
     for (p->at += inverted; ok && !is_at(p, ']');) {
-        uint32_t low, high;
+        uint32_t low = 0, high;
         ok = p->at < p->end ? read_code(p, &low) : fail(p, "a set is not closed by ]");
         high = low;
         if (ok && is_at(p, '-') && p->at + 1 < p->end && p->at[1] != ']') {

@@ -340,8 +340,7 @@ static bool read_others(Schema *s, const JsonValue *v, uint32_t close, uint32_t 
     Grammar *g = s->grammar;
     uint32_t value;
     *first = *next = close;
-    bool none =
-        additional ? additional->type == JSON_BOOL && !additional->boolean : properties != NULL;
+    bool none = additional ? additional->type == JSON_BOOL && !additional->boolean : properties != NULL;
     if (none) return true;
     if (additional && additional->type == JSON_OBJECT) {
         if (!read_schema(s, additional, &value)) return false;
