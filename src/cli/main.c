@@ -4,6 +4,7 @@
  * `lockstep help --markdown`. */
 #define _POSIX_C_SOURCE 200809L
 #include "base/log.h"
+#include "base/version.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
@@ -11,8 +12,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-
-#define LOCKSTEP_VERSION "0.1.0"
 
 static const Command commands[CMD_COUNT] = {
     {CMD_RUN, "run", "MODEL [PROMPT]", 1, 2,

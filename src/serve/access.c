@@ -116,6 +116,9 @@ bool access_admits(Access *a, Exchange *x) {
     api_refuse(&err, 401, NULL,
                key ? "this API key is not known here" : "an API key is needed: Authorization: Bearer KEY");
     err.code = "invalid_api_key";
-    api_fail(x, strncmp(path, "/v1/messages", 12) == 0 ? API_MESSAGES : API_CHAT, &err);
+    Api api = strncmp(path, "/v1/messages", 12) == 0 ? API_MESSAGES
+              : strncmp(path, "/api/", 5) == 0       ? API_OLLAMA
+                                                     : API_CHAT;
+    api_fail(x, api, &err);
     return false;
 }

@@ -1,10 +1,12 @@
 /* Errors: one structure here, one shape for each protocol. Overload is 503 with Retry-After, and 529 where Anthropic's
  * clients expect that. */
+#define _POSIX_C_SOURCE 200809L
 #include "serve/api.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 bool api_refuse(ApiError *e, int status, const char *param, const char *format, ...) {
     va_list args;
@@ -24,6 +26,16 @@ bool api_refuse_error(ApiError *e, int status, const char *param, const Error *w
 void api_write_text(Buffer *out, const char *key, const char *text, size_t n) {
     buffer_printf(out, "\"%s\": ", key);
     json_write_string(out, text, n, false);
+}
+
+void api_write_time(Buffer *out, const char *key, int64_t seconds, long nanoseconds) {
+    struct tm t;
+    time_t when = (time_t)seconds;
+    char text[32] = "";
+    if (gmtime_r(&when, &t)) strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &t);
+    buffer_printf(out, "\"%s\": \"%s", key, text);
+    if (nanoseconds > 0) buffer_printf(out, ".%09ld", nanoseconds);
+    buffer_text(out, "Z\"");
 }
 
 static const char *openai_type(int status) {

@@ -96,7 +96,7 @@ static const FieldRow rows[] = {
     {"thinking", MESSAGES, FIELD_OBJECT, AT(thinking), 0, 0},
     {"reasoning", RESPONSES, FIELD_OBJECT, AT(reasoning), 0, 0},
     {"reasoning_effort", CHAT, FIELD_TEXT, AT(reasoning_effort), 0, 0},
-    {"think", OLLAMA, FIELD_BOOL, AT(think), 0, 0},
+    {"think", OLLAMA, FIELD_ANY, AT(think), 0, 0},
     {"chat_template_kwargs", ANSWERS, FIELD_OBJECT, AT(chat_template_kwargs), 0, 0},
     {"documents", CHAT | RERANK, FIELD_ARRAY, AT(documents), 0, 0},
     {"add_generation_prompt", CHAT, FIELD_BOOL, AT(add_generation_prompt), 0, 0},

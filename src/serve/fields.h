@@ -28,11 +28,11 @@ typedef struct Fields {
     const JsonValue *messages, *prompt, *input, *system, *instructions;
     const JsonValue *tools, *tool_choice, *functions, *response_format, *text, *thinking, *reasoning;
     const JsonValue *stop, *logit_bias, *stream_options, *chat_template_kwargs, *documents, *options, *metadata,
-        *format;
+        *format, *think;
     const JsonValue *guided_json, *guided_choice;
     const char *guided_regex, *guided_grammar;
     FieldBool stream, echo, logprobs, store, parallel_tool_calls, ignore_eos, logits_hash, raw, return_documents,
-        truncate, add_generation_prompt, continue_final_message, think;
+        truncate, add_generation_prompt, continue_final_message;
     FieldInt n, best_of, max_tokens, max_completion_tokens, top_logprobs, legacy_logprobs, top_k, seed, min_tokens,
         dimensions, top_n;
     FieldNumber temperature, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty;

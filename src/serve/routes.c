@@ -12,5 +12,11 @@ const HttpRoute routes[] = {
     {"POST", "/rerank", rerank},
     {"POST", "/v1/messages", anthropic_create},
     {"POST", "/v1/messages/count_tokens", anthropic_count_tokens},
+    {"POST", "/api/chat", ollama_chat},
+    {"POST", "/api/generate", ollama_generate},
+    {"GET", "/api/tags", ollama_tags},
+    {"GET", "/api/ps", ollama_ps},
+    {"POST", "/api/show", ollama_show},
+    {"GET", "/api/version", ollama_version},
     {NULL, NULL, NULL},
 };

@@ -19,7 +19,9 @@ static void write_model(Buffer *out, const ServedModel *m) {
                   ", \"owned_by\": \"lockstep\", \"max_model_len\": %d, ",
                   m->created, model_context(m->loaded.model));
     api_write_text(out, "display_name", m->name, strlen(m->name));
-    buffer_byte(out, '}');
+    buffer_text(out, ", ");
+    api_write_time(out, "created_at", m->created, 0);
+    buffer_printf(out, ", \"max_input_tokens\": %d}", model_context(m->loaded.model));
 }
 
 void list_models(Exchange *x, void *context) {
@@ -30,7 +32,12 @@ void list_models(Exchange *x, void *context) {
         buffer_text(&out, i ? ", " : "");
         write_model(&out, models_at(models, i));
     }
-    buffer_text(&out, "], \"has_more\": false}");
+    buffer_text(&out, "], \"has_more\": false, ");
+    api_write_text(&out, "first_id", models_at(models, 0)->name, strlen(models_at(models, 0)->name));
+    const char *last = models_at(models, models_count(models) - 1)->name;
+    buffer_text(&out, ", ");
+    api_write_text(&out, "last_id", last, strlen(last));
+    buffer_byte(&out, '}');
     exchange_reply_json(x, 200, &out);
     buffer_clear(&out);
 }

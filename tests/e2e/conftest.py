@@ -10,6 +10,9 @@ import subprocess
 
 import pytest
 
+from served import Served
+from tape import write_tape
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TIMEOUT = 120
 
@@ -43,6 +46,20 @@ def lockstep(program, tmp_path):
         return Result(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
 
     return call
+
+
+@pytest.fixture
+def serve(program, tmp_path):
+    """serve(pieces, **tape) -> a server whose only model, "m", plays them."""
+    running = []
+
+    def start(pieces, *arguments, **tape):
+        write_tape(tmp_path / "m", pieces, **tape)
+        running.append(Served(program, tmp_path / "m", *arguments))
+        return running[-1]
+
+    yield start
+    assert [s.stop() for s in running] == [0] * len(running)
 
 
 @pytest.fixture(scope="session")

@@ -3,9 +3,6 @@ import json
 
 import pytest
 
-from served import Served
-from tape import write_tape
-
 TURNS = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}\n{% endfor %}"
 HERMES = TURNS + "{% if add_generation_prompt %}<|assistant|>{% endif %}{# <think> </think> <tool_call> #}"
 THINKING = TURNS + "{% if add_generation_prompt %}<|assistant|><think>{% if not enable_thinking %}</think>{% endif %}{% endif %}"
@@ -13,36 +10,20 @@ TOOLS = [{"name": "lees", "description": "Leest.", "input_schema": {"type": "obj
 ASK = {"model": "m", "max_tokens": 50, "messages": [{"role": "user", "content": "hello"}]}
 
 
-class Messages(Served):
-    """A server, and what Anthropic's clients send it."""
-
-    def create(self, **fields):
-        return self.post("/v1/messages", ASK | fields)
-
-    def events(self, **fields):
-        """(name, data) of each event of a stream."""
-        status, text = self.call("POST", "/v1/messages", ASK | {"stream": True} | fields)
-        assert status == 200
-        events = []
-        for block in text.split("\n\n")[:-1]:
-            name, data = block.split("\n")
-            events.append((name.removeprefix("event: "), json.loads(data.removeprefix("data: "))))
-        assert all(name == data["type"] for name, data in events)
-        return events
+def create(s, **fields):
+    return s.post("/v1/messages", ASK | fields)
 
 
-@pytest.fixture
-def serve(program, tmp_path):
-    """serve(pieces, **tape) -> a server whose model plays them."""
-    running = []
-
-    def start(pieces, **tape):
-        write_tape(tmp_path / "m", pieces, **tape)
-        running.append(Messages(program, tmp_path / "m"))
-        return running[-1]
-
-    yield start
-    assert [s.stop() for s in running] == [0] * len(running)
+def stream(s, **fields):
+    """(name, data) of each event."""
+    status, text = s.call("POST", "/v1/messages", ASK | {"stream": True} | fields)
+    assert status == 200
+    events = []
+    for block in text.split("\n\n")[:-1]:
+        name, data = block.split("\n")
+        events.append((name.removeprefix("event: "), json.loads(data.removeprefix("data: "))))
+    assert all(name == data["type"] for name, data in events)
+    return events
 
 
 def content_of(events):
@@ -72,7 +53,7 @@ def test_thinking_then_a_call(serve):
     """cases.md, number 19."""
     s = serve(["<think>", "add", " them", "</think>", "\n\n", '<tool_call>{"name":"lees",', '"arguments":{"pad":"a.txt"}}', "</tool_call>"],
               template=HERMES)
-    events = [e for e in s.events(tools=TOOLS) if e[0] != "ping"]
+    events = [e for e in stream(s, tools=TOOLS) if e[0] != "ping"]
     names = [name for name, data in events if name != "content_block_delta"]
     assert names == ["message_start", "content_block_start", "content_block_stop", "content_block_start", "content_block_stop",
                      "message_delta", "message_stop"]
@@ -84,7 +65,7 @@ def test_thinking_then_a_call(serve):
     assert [block["type"] for block in blocks] == ["thinking", "tool_use"]
     assert blocks[0]["thinking"].strip() == "add them" and blocks[0]["signature"]
     assert blocks[1]["name"] == "lees" and blocks[1]["input"] == {"pad": "a.txt"} and blocks[1]["id"].startswith("toolu_")
-    status, whole = s.create(tools=TOOLS)
+    status, whole = create(s, tools=TOOLS)
     assert status == 200 and whole["stop_reason"] == "tool_use" and whole["role"] == "assistant" and whole["type"] == "message"
     blocks[1]["id"] = whole["content"][1]["id"]  # drawn
     assert whole["content"] == blocks
@@ -94,13 +75,13 @@ def test_calls_side_by_side(serve):
     """cases.md, number 12, in this protocol."""
     s = serve(["Ok.", '<tool_call>{"name":"lees","arguments":{"pad":"a.txt"}}', "</tool_call>\n",
                '<tool_call>{"name":"lees","arguments":{"pad":"b.txt"}}', "</tool_call>"], template=HERMES)
-    _, two = s.create(tools=TOOLS)
+    _, two = create(s, tools=TOOLS)
     assert [block.get("input") for block in two["content"]] == [None, {"pad": "a.txt"}, {"pad": "b.txt"}]
     assert len({block.get("id") for block in two["content"]}) == 3
-    for ask in (s.create, lambda **fields: (200, {"content": content_of(s.events(**fields))})):
+    for ask in (lambda **fields: create(s, **fields), lambda **fields: (200, {"content": content_of(stream(s, **fields))})):
         _, one = ask(tools=TOOLS, tool_choice={"type": "auto", "disable_parallel_tool_use": True})
         assert [block.get("input") for block in one["content"]] == [None, {"pad": "a.txt"}]
-    _, none = s.create(tools=TOOLS, tool_choice={"type": "none"})
+    _, none = create(s, tools=TOOLS, tool_choice={"type": "none"})
     assert [block["type"] for block in none["content"]] == ["text"] and none["stop_reason"] == "end_turn"
 
 
@@ -108,10 +89,10 @@ def test_a_call_that_is_not_json(serve):
     """cases.md, number 13, in this protocol."""
     bad = '<tool_call>{"name":"lees","arguments":{"re":"\\d+"}}</tool_call>'
     s = serve([bad], template=HERMES)
-    events = s.events(tools=TOOLS)
+    events = stream(s, tools=TOOLS)
     assert content_of(events) == [{"type": "text", "text": bad, "citations": None}]
     assert events[-2][1]["delta"]["stop_reason"] == "end_turn" and events[-1][0] == "message_stop"
-    assert s.create(tools=TOOLS)[1]["content"][0]["text"] == bad
+    assert create(s, tools=TOOLS)[1]["content"][0]["text"] == bad
 
 
 @pytest.mark.parametrize("thinking, pieces, blocks", [
@@ -121,7 +102,7 @@ def test_a_call_that_is_not_json(serve):
 ])
 def test_thinking_is_asked_for(serve, thinking, pieces, blocks):
     s = serve(pieces, template=THINKING)
-    _, answer = s.create(thinking=thinking)
+    _, answer = create(s, thinking=thinking)
     assert [block.get("text") or block["thinking"] for block in answer["content"]] == blocks
 
 
@@ -129,10 +110,10 @@ def test_stop_sequences(serve):
     """cases.md, number 5, in this protocol."""
     s = serve(["Red", " apple", " pie", " now"])
     for stops, text, reason, which in ((["zzz", "ple p"], "Red ap", "stop_sequence", "ple p"), (["pie now!"], "Red apple pie now", "end_turn", None)):
-        _, answer = s.create(stop_sequences=stops)
+        _, answer = create(s, stop_sequences=stops)
         assert answer["content"] == [{"type": "text", "text": text, "citations": None}]
         assert (answer["stop_reason"], answer["stop_sequence"]) == (reason, which)
-        events = s.events(stop_sequences=stops)
+        events = stream(s, stop_sequences=stops)
         assert content_of(events) == answer["content"]
         assert events[-2][1]["delta"] == {"stop_reason": reason, "stop_sequence": which}
 
@@ -140,26 +121,26 @@ def test_stop_sequences(serve):
 def test_limits(serve):
     """cases.md, number 17, in this protocol."""
     s = serve(["Red", " apple", " pie"])
-    _, answer = s.create(max_tokens=2)
+    _, answer = create(s, max_tokens=2)
     assert answer["content"][0]["text"] == "Red apple" and answer["stop_reason"] == "max_tokens"
     for change in ({"max_tokens": -1}, {"max_tokens": None}, {"max_tokens": "3"}):
-        status, answer = s.create(**change)
+        status, answer = create(s, **change)
         assert status == 400 and "max_tokens" in answer["error"]["message"]
-    status, answer = s.create(messages=[{"role": "user", "content": "a" * 300}])
+    status, answer = create(s, messages=[{"role": "user", "content": "a" * 300}])
     assert status == 400 and "256" in answer["error"]["message"]
 
 
 def test_no_tokens_reads_the_prompt(serve):
     s = serve(["Red"], context=1024)
     prompt = [{"role": "user", "content": "a" * 700}]
-    status, first = s.create(messages=prompt, max_tokens=0)
+    status, first = create(s, messages=prompt, max_tokens=0)
     assert status == 200 and first["content"] == [] and first["stop_reason"] == "max_tokens"
     assert first["usage"]["output_tokens"] == first["usage"]["cache_read_input_tokens"] == 0
     n = first["usage"]["input_tokens"]
-    _, second = s.create(messages=prompt)
+    _, second = create(s, messages=prompt)
     assert second["content"][0]["text"] == "Red"
     assert second["usage"]["cache_read_input_tokens"] == n - 1 and second["usage"]["input_tokens"] == 1
-    assert [e[1]["usage"]["cache_read_input_tokens"] for e in s.events(messages=prompt) if e[0] == "message_delta"] == [n - 1]
+    assert [e[1]["usage"]["cache_read_input_tokens"] for e in stream(s, messages=prompt) if e[0] == "message_delta"] == [n - 1]
     assert s.post("/v1/messages/count_tokens", {"model": "m", "messages": prompt}) == (200, {"input_tokens": n})
 
 
@@ -184,7 +165,7 @@ def test_the_prompt(serve):
 def test_the_answer_goes_on_from_a_beginning(serve):
     s = serve(["Red", " apple", " pie"], template="{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% if not loop.last %}\n{% endif %}"
               "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}")
-    _, answer = s.create(messages=[*ASK["messages"], {"role": "assistant", "content": "Red apple"}])
+    _, answer = create(s, messages=[*ASK["messages"], {"role": "assistant", "content": "Red apple"}])
     assert answer["content"] == [{"type": "text", "text": " pie", "citations": None}]
 
 
@@ -198,7 +179,7 @@ def test_what_is_wrong_is_named(serve):
                          ({"tools": [{"type": "bash_20250124", "name": "bash"}]}, "bash_20250124"),
                          ({"tool_choice": {"type": "any"}}, "tool_choice"), ({"tool_choice": "auto"}, "tool_choice"),
                          ({"tools": TOOLS, "tool_choice": {"type": "tool", "name": "weg"}}, "tool_choice")):
-        status, answer = s.create(**change)
+        status, answer = create(s, **change)
         assert status == 400, change
         assert answer["type"] == "error" and answer["error"]["type"] == "invalid_request_error" and answer["request_id"]
         assert name in answer["error"]["message"]

@@ -1,0 +1,121 @@
+"""Ollama's API over HTTP, on models that play their answer."""
+import json
+
+import pytest
+
+TURNS = "{% for m in messages %}<|{{ m.role }}|>{{ m.name or '' }}{{ m.reasoning_content or '' }}{{ m.content }}\n{% endfor %}"
+HERMES = TURNS + "{% if add_generation_prompt %}<|assistant|>{% endif %}{# <think> </think> <tool_call> #}"
+THINKING = TURNS + "{% if add_generation_prompt %}<|assistant|><think>{% if not enable_thinking %}</think>{% endif %}{% endif %}"
+TOOLS = [{"type": "function", "function": {"name": "lees", "parameters": {"type": "object", "properties": {"pad": {"type": "string"}}}}}]
+CHAT = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
+
+
+def lines(s, path, body):
+    status, text = s.call("POST", path, body)
+    assert status == 200 and text.endswith("\n")
+    answers = [json.loads(line) for line in text.splitlines()]
+    assert [a["done"] for a in answers] == [False] * (len(answers) - 1) + [True]
+    assert all(a["model"] == body["model"] and a["created_at"].endswith("Z") for a in answers)
+    return answers
+
+
+def test_a_chat_streams_by_default(serve):
+    s = serve(["Red", " apple", " pie"])
+    answers = lines(s, "/api/chat", CHAT)
+    assert all(a["message"]["role"] == "assistant" for a in answers)
+    assert [a["message"]["content"] for a in answers] == ["Red", " apple", " pie", ""]
+    end = answers[-1]
+    assert end["done_reason"] == "stop" and end["eval_count"] == 4
+    assert end["prompt_eval_count"] == len("<|user|>hello\nA")
+    assert end["total_duration"] >= end["prompt_eval_duration"] + end["eval_duration"] > 0
+    status, whole = s.post("/api/chat", CHAT | {"stream": False})
+    assert status == 200 and whole["done"] and whole["message"] == {"role": "assistant", "content": "Red apple pie"}
+
+
+def test_options(serve):
+    s = serve(["Red", " apple", " pie"])
+    answer = s.post("/api/chat", CHAT | {"stream": False, "options": {"num_predict": 2, "temperature": 0}})[1]
+    assert (answer["message"]["content"], answer["done_reason"]) == ("Red apple", "length")
+    answer = s.post("/api/chat", CHAT | {"stream": False, "options": {"stop": ["ple p"], "num_predict": -1, "top_k": 40, "seed": 1}})[1]
+    assert (answer["message"]["content"], answer["done_reason"]) == ("Red ap", "stop")
+    status, answer = s.post("/api/chat", CHAT | {"options": {"temperature": "hot"}})
+    assert status == 400 and "temperature" in answer["error"]
+
+
+def test_generate(serve):
+    s = serve(["Red", " apple", " pie"])
+    answers = lines(s, "/api/generate", {"model": "m:latest", "prompt": "hello"})
+    assert [a["response"] for a in answers] == ["Red", " apple", " pie", ""]
+    assert answers[-1]["prompt_eval_count"] == len("<|user|>hello\nA")
+    ask = {"model": "m", "prompt": "hello", "stream": False}
+    assert s.post("/api/generate", ask | {"system": "brief"})[1]["prompt_eval_count"] == len("<|system|>brief\n<|user|>hello\nA")
+    raw = s.post("/api/generate", ask | {"prompt": "hi Red", "raw": True, "system": "brief"})[1]
+    assert (raw["response"], raw["prompt_eval_count"]) == (" apple pie", 4)
+    for empty in ({"model": "m"}, {"model": "m", "prompt": ""}):
+        answer = s.post("/api/generate", empty)[1]
+        assert (answer["done"], answer["done_reason"], answer["response"]) == (True, "load", "")
+    assert s.post("/api/chat", {"model": "m", "messages": []})[1]["done_reason"] == "load"
+
+
+def test_thinking_and_calls(serve):
+    s = serve(["<think>", "add", " them", "</think>", "\n\n", "Ok.", '<tool_call>{"name":"lees","arguments":{"pad":"a.txt"}}</tool_call>'],
+              template=HERMES)
+    body = CHAT | {"tools": TOOLS}
+    answers = lines(s, "/api/chat", body)
+    assert "".join(a["message"].get("thinking", "") for a in answers).strip() == "add them"
+    assert "".join(a["message"]["content"] for a in answers) == "Ok."
+    calls = [call["function"] for a in answers for call in a["message"].get("tool_calls", [])]
+    assert calls == [{"index": 0, "name": "lees", "arguments": {"pad": "a.txt"}}]
+    message = s.post("/api/chat", body | {"stream": False})[1]["message"]
+    assert (message["thinking"].strip(), message["content"]) == ("add them", "Ok.")
+    assert [call["function"] for call in message["tool_calls"]] == calls
+    history = [*CHAT["messages"], {"role": "assistant", "content": "Yes.", "thinking": "hm", "tool_calls": message["tool_calls"]},
+               {"role": "tool", "tool_name": "lees", "content": "text"}]
+    answer = s.post("/api/chat", CHAT | {"messages": history, "stream": False})[1]
+    assert answer["prompt_eval_count"] == len("<|user|>hello\nAhmYes.\n<|tool|>leestext\nA")
+
+
+@pytest.mark.parametrize("think, pieces, message", [
+    (True, ["<think>", "add", "</think>", "six"], {"role": "assistant", "content": "six", "thinking": "add"}),
+    (False, ["</think>", "six"], {"role": "assistant", "content": "six"}),
+])
+def test_think(serve, think, pieces, message):
+    s = serve(pieces, template=THINKING)
+    assert s.post("/api/chat", CHAT | {"think": think, "stream": False})[1]["message"] == message
+    status, answer = s.post("/api/chat", CHAT | {"think": "much"})
+    assert status == 400 and "think" in answer["error"]
+
+
+def test_models(serve):
+    s = serve(["Red"], template=HERMES)
+    tags = json.loads(s.call("GET", "/api/tags")[1])["models"]
+    assert [m["name"] for m in tags] == ["m"] and tags[0]["size"] > 4 * 320 * 320
+    assert tags[0]["details"]["family"] == "llama" and tags[0]["details"]["quantization_level"] == "F32"
+    assert json.loads(s.call("GET", "/api/ps")[1])["models"][0]["context_length"] == 256
+    assert json.loads(s.call("GET", "/api/version")[1])["version"]
+    status, show = s.post("/api/show", {"model": "m"})
+    assert status == 200 and show["capabilities"] == ["completion", "tools", "thinking"] and show["template"] == HERMES
+    assert show["model_info"]["llama.context_length"] == 256
+    parameters = show["model_info"]["general.parameter_count"]
+    v = 320
+    assert parameters == 2 * v * v + 3 * v + 3 * 64 * v + 4 * v * v and show["details"]["parameter_size"] == f"{parameters / 1e6:.2f}M"
+
+
+def test_what_is_wrong_is_named(serve):
+    s = serve(["Red"], "--api-key", "one")
+    assert s.call("GET", "/api/tags")[0] == 401
+    assert isinstance(json.loads(s.call("GET", "/api/tags")[1])["error"], str)
+
+    def refused(path, body):
+        status, text = s.call("POST", path, body, {"Authorization": "Bearer one"})
+        assert status == 400
+        return json.loads(text)["error"]
+
+    assert "model" in refused("/api/chat", {"messages": []})
+    assert "messages[0]" in refused("/api/chat", CHAT | {"messages": [{"role": "user", "content": "x", "images": ["aa"]}]})
+    assert "messages[0].role" in refused("/api/chat", CHAT | {"messages": [{"role": "robot", "content": "x"}]})
+    assert "messages" in refused("/api/chat", CHAT | {"messages": {}})
+    assert "format" in refused("/api/chat", CHAT | {"format": "json"})
+    assert "prompt" in refused("/api/generate", {"model": "m", "prompt": ["a"]})
+    assert "suffix" in refused("/api/generate", {"model": "m", "prompt": "a", "suffix": "b"})
+    assert "JSON" in refused("/api/chat", b'{"a":1')
