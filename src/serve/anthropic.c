@@ -2,60 +2,13 @@
  * not be shown to a model that reads text (images, documents) is refused and never left out, but for thoughts that only
  * their author can read. */
 #include "serve/anthropic.h"
+#include "serve/turns.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { PLACE = 96 };
-
-/* The list as it is written, and the message that is still open. */
-typedef struct Turns {
-    Buffer out;
-    const char *role; /* NULL: no message is open */
-    Buffer text, reasoning, calls;
-    bool new_turn; /* text that follows is of another turn than what is there */
-} Turns;
-
-static void turns_clear(Turns *t) {
-    buffer_clear(&t->out);
-    buffer_clear(&t->text);
-    buffer_clear(&t->reasoning);
-    buffer_clear(&t->calls);
-}
-
-static void begin_message(Turns *t, const char *role) {
-    buffer_printf(&t->out, "%s{\"role\": \"%s\", ", t->out.length > 1 ? ", " : "", role);
-}
-
-static void close_message(Turns *t) {
-    if (!t->role) return;
-    begin_message(t, t->role);
-    api_write_text(&t->out, "content", buffer_string(&t->text), t->text.length);
-    if (t->reasoning.length > 0) {
-        buffer_text(&t->out, ", ");
-        api_write_text(&t->out, "reasoning_content", buffer_string(&t->reasoning), t->reasoning.length);
-    }
-    if (t->calls.length > 0) buffer_printf(&t->out, ", \"tool_calls\": [%s]", buffer_string(&t->calls));
-    buffer_byte(&t->out, '}');
-    if (t->text.failed || t->reasoning.failed || t->calls.failed) t->out.failed = true;
-    buffer_reset(&t->text);
-    buffer_reset(&t->reasoning);
-    buffer_reset(&t->calls);
-    t->role = NULL;
-}
-
-static void open_message(Turns *t, const char *role) {
-    if (t->role && strcmp(t->role, role) == 0) return;
-    close_message(t);
-    t->role = role;
-}
-
-static void append_text(Turns *t, const JsonValue *text) {
-    if (t->new_turn && t->text.length > 0) buffer_text(&t->text, "\n\n");
-    t->new_turn = false;
-    buffer_append(&t->text, text->text, text->length);
-}
 
 /* ---- blocks ---- */
 
@@ -104,7 +57,7 @@ static bool join_text(const JsonValue *content, const char *where, Buffer *out, 
 
 static bool take_text(Turns *t, const JsonValue *block, const char *where, ApiError *err) {
     const JsonValue *text = block_string(block, "text", where, err);
-    if (text) append_text(t, text);
+    if (text) turns_text(t, text->text, text->length);
     return text != NULL;
 }
 
@@ -119,7 +72,6 @@ static bool take_redacted(Turns *t, const JsonValue *block, const char *where, A
     return true;
 }
 
-/* The arguments go on as a text, as clients of the chat API send them; the template gets an object where it can. */
 static bool take_call(Turns *t, const JsonValue *block, const char *where, ApiError *err) {
     const JsonValue *id = block_string(block, "id", where, err), *input = json_get(block, "input");
     const JsonValue *name = id ? block_string(block, "name", where, err) : NULL;
@@ -127,13 +79,7 @@ static bool take_call(Turns *t, const JsonValue *block, const char *where, ApiEr
     if (!input || input->type != JSON_OBJECT) return refuse_at(err, where, "'input' must be an object");
     Buffer arguments = {0};
     json_write(&arguments, input, NULL);
-    buffer_text(&t->calls, t->calls.length ? ", {" : "{");
-    api_write_text(&t->calls, "id", id->text, id->length);
-    buffer_text(&t->calls, ", \"type\": \"function\", \"function\": {");
-    api_write_text(&t->calls, "name", name->text, name->length);
-    buffer_text(&t->calls, ", ");
-    api_write_text(&t->calls, "arguments", buffer_string(&arguments), arguments.length);
-    buffer_text(&t->calls, "}}");
+    turns_call(t, id, name, buffer_string(&arguments), arguments.length);
     if (arguments.failed) t->calls.failed = true;
     buffer_clear(&arguments);
     return true;
@@ -150,15 +96,7 @@ static bool take_result(Turns *t, const JsonValue *block, const char *where, Api
     if (failed) buffer_text(&text, "Error: ");
     snprintf(place, sizeof place, "%s.content", where);
     bool ok = !content || join_text(content, place, &text, err);
-    if (ok) {
-        close_message(t);
-        begin_message(t, "tool");
-        api_write_text(&t->out, "tool_call_id", id->text, id->length);
-        buffer_text(&t->out, ", ");
-        api_write_text(&t->out, "content", buffer_string(&text), text.length);
-        buffer_byte(&t->out, '}');
-    }
-    if (text.failed) t->out.failed = true;
+    if (ok) turns_result(t, id, &text);
     buffer_clear(&text);
     return ok;
 }
@@ -183,7 +121,7 @@ static bool take_block(Turns *t, const char *role, const JsonValue *block, const
         if (!json_equals(type, k->type)) continue;
         if (k->role && strcmp(k->role, role) != 0)
             return refuse_at(err, where, "blocks of type '%s' belong to turns of the %s", k->type, k->role);
-        if (k->take != take_result) open_message(t, role);
+        if (k->take != take_result) turns_open(t, role);
         return k->take(t, block, where, err);
     }
     return refuse_kind(err, where, block);
@@ -208,26 +146,18 @@ static bool take_turn(Turns *t, const JsonValue *message, uint32_t i, ApiError *
     snprintf(place, sizeof place, "messages[%u].content", i);
     t->new_turn = true;
     if (content && content->type == JSON_STRING) {
-        open_message(t, role);
-        append_text(t, content);
+        turns_open(t, role);
+        turns_text(t, content->text, content->length);
         return true;
     }
     if (!content || content->type != JSON_ARRAY)
         return refuse_at(err, place, "it must be a string or a list of blocks");
-    if (content->length == 0) open_message(t, role);
+    if (content->length == 0) turns_open(t, role);
     for (uint32_t k = 0; ok && k < content->length; k++) {
         snprintf(place, sizeof place, "messages[%u].content[%u]", i, k);
         ok = take_block(t, role, json_item(content, k), place, err);
     }
     return ok;
-}
-
-/* Reads what was written; NULL with the reason. */
-static JsonDoc *parse_written(const Buffer *text, ApiError *err) {
-    Error why = {"out of memory"};
-    JsonDoc *doc = text->failed ? NULL : json_parse(text->data, text->length, 0, &why);
-    if (!doc) api_refuse_error(err, 500, NULL, &why);
-    return doc;
 }
 
 JsonDoc *anthropic_messages(const JsonValue *system, const JsonValue *messages, ApiError *err) {
@@ -238,16 +168,13 @@ JsonDoc *anthropic_messages(const JsonValue *system, const JsonValue *messages, 
         api_refuse(err, 400, "messages", "it must be a list of messages that is not empty");
         return NULL;
     }
-    buffer_byte(&t.out, '[');
     if (system) {
         t.role = "system";
         ok = join_text(system, "system", &t.text, err);
         if (t.text.length == 0) t.role = NULL;
     }
     for (uint32_t i = 0; ok && i < messages->length; i++) ok = take_turn(&t, json_item(messages, i), i, err);
-    close_message(&t);
-    buffer_byte(&t.out, ']');
-    if (ok) doc = parse_written(&t.out, err);
+    if (ok) doc = turns_finish(&t, err);
     turns_clear(&t);
     return doc;
 }
@@ -283,7 +210,7 @@ JsonDoc *anthropic_tools(const JsonValue *tools, ApiError *err) {
     buffer_byte(&out, '[');
     for (uint32_t i = 0; ok && i < tools->length; i++) ok = take_tool(&out, json_item(tools, i), i, err);
     buffer_byte(&out, ']');
-    JsonDoc *doc = ok ? parse_written(&out, err) : NULL;
+    JsonDoc *doc = ok ? api_parse_written(&out, err) : NULL;
     buffer_clear(&out);
     return doc;
 }

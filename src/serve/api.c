@@ -23,6 +23,13 @@ bool api_refuse_error(ApiError *e, int status, const char *param, const Error *w
     return api_refuse(e, status, param, "%s", why->text);
 }
 
+JsonDoc *api_parse_written(const Buffer *json, ApiError *err) {
+    Error why = {"out of memory"};
+    JsonDoc *doc = json->failed ? NULL : json_parse(json->data, json->length, 0, &why);
+    if (!doc) api_refuse_error(err, 500, NULL, &why);
+    return doc;
+}
+
 void api_write_text(Buffer *out, const char *key, const char *text, size_t n) {
     buffer_printf(out, "\"%s\": ", key);
     json_write_string(out, text, n, false);

@@ -34,6 +34,9 @@ void api_fail(Exchange *x, Api api, const ApiError *e);
 /* Appends the error's object as that protocol has it, for the middle of a stream. */
 void api_write_error(Buffer *out, Api api, const char *request_id, const ApiError *e);
 
+/* Reads what was written here; NULL with a 500 when out of memory. The document is the caller's. */
+JsonDoc *api_parse_written(const Buffer *json, ApiError *err);
+
 /* Appends "key": seconds since 1970, as RFC 3339 has them. */
 void api_write_time(Buffer *out, const char *key, int64_t seconds, long nanoseconds);
 /* Appends "key": text, quoted. */
