@@ -6,6 +6,7 @@
 #include "serve/converse.h"
 #include "serve/inputs.h"
 #include "serve/openai.h"
+#include "serve/openai_tools.h"
 #include "serve/routes.h"
 
 #include <inttypes.h>

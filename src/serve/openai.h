@@ -25,9 +25,5 @@ void openai_write_token(Buffer *out, const Tokenizer *t, int32_t id);
 
 /* The engine failed: the error as the answer, or in the middle of the stream. The exchange is gone. */
 void openai_fail_late(Exchange *x, Api api, const char *why);
-/* A list of tools with functions only, or NULL. */
-bool openai_check_tools(const JsonValue *tools, ApiError *err);
-/* Those of `tools` that `allowed` names, as a list of its own; NULL with the reason when one of them is not there. */
-JsonDoc *openai_allowed_tools(const JsonValue *tools, const JsonValue *allowed, ApiError *err);
 
 #endif

@@ -5,6 +5,7 @@
 #include "base/rng.h"
 #include "serve/converse.h"
 #include "serve/openai.h"
+#include "serve/openai_tools.h"
 #include "serve/routes.h"
 #include "serve/sse.h"
 
@@ -229,45 +230,6 @@ static const AskWriter writer = {on_token, on_part, on_end, on_idle, on_done, on
 
 /* ---- the request ---- */
 
-/* {"type": "function", "function": {"name": ...}}, or {"type": "allowed_tools", "allowed_tools": {"mode": ..., "tools":
- * [...]}}. */
-static bool read_choice_object(Chat *c, const JsonValue *choice, ApiError *err) {
-    const JsonValue *type = json_get(choice, "type"), *name = json_get(json_get(choice, "function"), "name");
-    const JsonValue *allowed = json_get(choice, "allowed_tools");
-    if (json_equals(type, "function") && json_string(name)) {
-        c->converse.must_call = c->converse.one_call = true;
-        c->converse.must_name = name->text;
-        return true;
-    }
-    if (!json_equals(type, "allowed_tools") || !json_item(json_get(allowed, "tools"), 0))
-        return api_refuse(err, 400, "tool_choice",
-                          "'tool_choice' must be none, auto, required, a function with its name, or allowed_tools");
-    if (!(c->allowed = openai_allowed_tools(c->converse.tools, json_get(allowed, "tools"), err))) return false;
-    c->converse.tools = json_root(c->allowed);
-    c->converse.must_call = json_equals(json_get(allowed, "mode"), "required");
-    return true;
-}
-
-static bool read_tools(Chat *c, ApiError *err) {
-    Converse *v = &c->converse;
-    const JsonValue *choice = v->fields.tool_choice, *tools = v->fields.tools;
-    if (!openai_check_tools(tools, err)) return false;
-    v->tools = tools && tools->length > 0 ? tools : NULL;
-    v->one_call = v->fields.parallel_tool_calls.set && !v->fields.parallel_tool_calls.value;
-    if (!choice || json_equals(choice, "auto")) return true;
-    if (json_equals(choice, "none")) {
-        v->tools = NULL;
-        return true;
-    }
-    bool required = json_equals(choice, "required");
-    if (!v->tools && (required || choice->type == JSON_OBJECT))
-        return api_refuse(err, 400, "tool_choice", "'tool_choice' asks for a call, but there are no 'tools'");
-    if (choice->type == JSON_OBJECT) return read_choice_object(c, choice, err);
-    v->must_call = required;
-    return required ||
-           api_refuse(err, 400, "tool_choice", "'tool_choice' must be none, auto or required, or an object");
-}
-
 static bool read_request(Chat *c, Server *s, const JsonValue *body, ApiError *err) {
     Converse *v = &c->converse;
     Fields *f = &v->fields;
@@ -290,7 +252,7 @@ static bool read_request(Chat *c, Server *s, const JsonValue *body, ApiError *er
     c->scores = v->request.scores;
     v->request.n_top = f->top_logprobs.set ? (int)f->top_logprobs.value : 0;
     v->request.hashes = f->logits_hash.value;
-    return read_tools(c, err) && converse_prepare(v, err);
+    return openai_choose_tools(v, f->tools, &c->allowed, err) && converse_prepare(v, err);
 }
 
 static bool chat_start(Chat *c, Server *s, ApiError *err) {
