@@ -144,9 +144,10 @@ static bool look_for_opening(Constraint *c, int32_t id, Error *err) {
 }
 
 bool constraint_accept(Constraint *c, int32_t id, Error *err) {
+    bool forced = is_forcing(c); /* it was chosen by what held before it */
     c->n_tokens++;
     if (c->phase == PHASE_WAITING) {
-        if (is_forcing(c)) c->n_forced++;
+        if (forced) c->n_forced++;
         return look_for_opening(c, id, err);
     }
     if (!c->run || is_end(c->request, id)) return true;

@@ -9,6 +9,7 @@
 #include "serve/sse.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <string.h>
 
 typedef enum BlockKind { BLOCK_NONE, BLOCK_THINKING, BLOCK_TEXT, BLOCK_CALL } BlockKind;
@@ -18,7 +19,7 @@ typedef struct Message {
     Converse converse;
     JsonDoc *messages, *tools;
     Ask *ask;
-    bool streams, one_call;
+    bool streams;
     char id[40];
     BlockKind block; /* the open one */
     int n_blocks;    /* opened so far */
@@ -194,7 +195,7 @@ static void on_part(void *context, int choice, const ReplyEvent *e) {
     case REPLY_CALL: call_begin(m, e); return;
     case REPLY_CALL_END:
         block_close(m);
-        if (m->one_call) ask_cut(m->ask);
+        if (m->converse.one_call) ask_cut(m->ask);
         return;
     default: break;
     }
@@ -287,24 +288,27 @@ static bool has_tool(const JsonValue *tools, const JsonValue *name) {
     return false;
 }
 
-/* Only what is kept is accepted: a choice of tools that nothing enforces would be a lie. */
 static bool read_choice(Message *m, ApiError *err) {
-    const Fields *f = &m->converse.fields;
-    const JsonValue *choice = f->tool_choice, *type = json_get(choice, "type"), *name = json_get(choice, "name");
+    Converse *v = &m->converse;
+    const JsonValue *choice = v->fields.tool_choice, *type = json_get(choice, "type"), *name = json_get(choice, "name");
     if (!choice) return true;
-    json_bool(json_get(choice, "disable_parallel_tool_use"), &m->one_call);
+    json_bool(json_get(choice, "disable_parallel_tool_use"), &v->one_call);
     if (json_equals(type, "auto")) return true;
     if (json_equals(type, "none")) {
-        m->converse.tools = NULL;
+        v->tools = NULL;
         return true;
     }
     bool any = json_equals(type, "any");
     if (!any && !json_equals(type, "tool"))
         return api_refuse(err, 400, "tool_choice", "'type' must be auto, any, tool or none");
-    if (!m->converse.tools) return api_refuse(err, 400, "tool_choice", "it asks for a call, and there are no tools");
-    if (!any && !has_tool(f->tools, name))
+    if (!v->tools) return api_refuse(err, 400, "tool_choice", "it asks for a call, and there are no tools");
+    if (!any && !has_tool(v->fields.tools, name))
         return api_refuse(err, 400, "tool_choice", "'name' must be that of one of the tools");
-    return api_refuse(err, 400, "tool_choice", "calls can not be forced yet: it must be auto or none");
+    v->must_call = true;
+    if (any) return true;
+    v->must_name = name->text;
+    v->one_call = true;
+    return true;
 }
 
 static bool read_tools(Message *m, ApiError *err) {
@@ -328,6 +332,7 @@ static bool read_thinking(Message *m, ApiError *err) {
         return api_refuse(err, 400, "thinking", "'type' must be enabled, adaptive or disabled");
     if (!json_int(json_get(thinking, "budget_tokens"), &budget) || budget < 1)
         return api_refuse(err, 400, "thinking", "'budget_tokens' must be an integer of at least 1");
+    m->converse.thinking_budget = budget < INT_MAX ? (int)budget : INT_MAX;
     return true;
 }
 

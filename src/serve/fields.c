@@ -88,6 +88,7 @@ static const FieldRow rows[] = {
     {"parallel_tool_calls", CHAT | RESPONSES, FIELD_BOOL, AT(parallel_tool_calls), 0, 0},
     {"response_format", CHAT | COMPLETIONS, FIELD_OBJECT, AT(response_format), 0, 0},
     {"text", RESPONSES, FIELD_OBJECT, AT(text), 0, 0},
+    {"output_config", MESSAGES, FIELD_OBJECT, AT(output_config), 0, 0},
     {"format", OLLAMA, FIELD_ANY, AT(format), 0, 0},
     {"guided_json", CHAT | COMPLETIONS, FIELD_ANY, AT(guided_json), 0, 0},
     {"guided_choice", CHAT | COMPLETIONS, FIELD_ARRAY, AT(guided_choice), 0, 0},

@@ -25,7 +25,7 @@ typedef struct FieldBool {
 typedef struct Fields {
     const char *model, *suffix, *keep_alive, *encoding_format, *user, *previous_response_id, *reasoning_effort, *query,
         *prompt_name;
-    const JsonValue *messages, *prompt, *input, *system, *instructions;
+    const JsonValue *messages, *prompt, *input, *system, *instructions, *output_config;
     const JsonValue *tools, *tool_choice, *functions, *response_format, *text, *thinking, *reasoning;
     const JsonValue *stop, *logit_bias, *stream_options, *chat_template_kwargs, *documents, *options, *metadata,
         *format, *think;

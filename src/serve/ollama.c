@@ -250,8 +250,6 @@ static bool read_think(Converse *v, ApiError *err) {
 /* Only what is kept is accepted. */
 static bool check_fields(OllamaAnswer *a, ApiError *err) {
     const Fields *f = &a->converse.fields;
-    bool plain = !f->format || (f->format->type == JSON_STRING && f->format->length == 0);
-    if (!plain) return api_refuse(err, 400, "format", "'format' is not supported yet: leave it away");
     if (f->suffix && *f->suffix)
         return api_refuse(err, 400, "suffix", "'suffix' is for /v1/completions: leave it away");
     if (!a->chats && f->prompt && f->prompt->type != JSON_STRING)

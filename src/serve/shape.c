@@ -57,10 +57,11 @@ static bool from_guides(const Fields *f, Grammar **out, ApiError *err) {
 }
 
 bool shape_grammar(const Fields *f, Grammar **out, ApiError *err) {
-    const JsonValue *format = json_get_set(f->text, "format");
+    const JsonValue *format = json_get_set(f->text, "format"), *output = json_get_set(f->output_config, "format");
     Grammar *g = NULL;
     bool ok = (!f->response_format || from_format(f->response_format, "response_format", &g, err)) &&
               (!format || from_format(format, "text.format", &g, err)) &&
+              (!output || from_format(output, "output_config.format", &g, err)) &&
               (!f->format || from_ollama(f->format, &g, err)) && from_guides(f, &g, err);
     if (ok)
         *out = g;

@@ -4,8 +4,8 @@
 
 #include "serve/fields.h"
 
-/* What the fields ask for: *out NULL when nothing is. The grammar is the caller's. `text.format` of the responses API
- * and Ollama's format count as well. */
+/* What the fields ask for: *out NULL when nothing is. The grammar is the caller's. `text.format` of the responses API,
+ * `output_config.format` of Anthropic's and Ollama's format count as well. */
 bool shape_grammar(const Fields *f, Grammar **out, ApiError *err);
 
 #endif

@@ -106,6 +106,38 @@ def test_thinking_is_asked_for(serve, thinking, pieces, blocks):
     assert [block.get("text") or block["thinking"] for block in answer["content"]] == blocks
 
 
+def test_a_choice_of_tools_is_kept(serve):
+    """cases.md, number 14, in this protocol. The model's own answer would be "Red"."""
+    s = serve(["Red"], template=HERMES, context=512)
+    tools = [{"name": name, "input_schema": {"type": "object", "properties": {"pad": {"enum": [name + ".txt"]}}, "required": ["pad"],
+                                             "additionalProperties": False}} for name in ("lees", "wis")]
+    for choice, names in (({"type": "tool", "name": "wis"}, {"wis"}), ({"type": "any", "disable_parallel_tool_use": True}, {"lees", "wis"})):
+        _, answer = create(s, tools=tools, tool_choice=choice, max_tokens=300)
+        (call,) = answer["content"]
+        assert call["name"] in names and call["input"] == {"pad": call["name"] + ".txt"} and answer["stop_reason"] == "tool_use"
+        (call,) = content_of(stream(s, tools=tools, tool_choice=choice, max_tokens=300))
+        assert call["input"] == {"pad": call["name"] + ".txt"}
+    for tools, choice in ((tools, {"type": "tool", "name": "weg"}), ([], {"type": "any"}), (tools, {"type": "soms"})):
+        status, answer = create(s, tools=tools, tool_choice=choice)
+        assert status == 400 and "tool_choice" in answer["error"]["message"]
+
+
+def test_answers_have_the_form_that_is_asked_for(serve):
+    s = serve(["Red"], context=512)
+    schema = {"type": "object", "properties": {"kleur": {"enum": ["rood"]}}, "required": ["kleur"], "additionalProperties": False}
+    _, answer = create(s, output_config={"format": {"type": "json_schema", "schema": schema}}, max_tokens=200)
+    assert json.loads(answer["content"][0]["text"]) == {"kleur": "rood"} and answer["stop_reason"] == "end_turn"
+    status, answer = create(s, output_config={"format": {"type": "json_schema"}})
+    assert status == 400 and "output_config.format" in answer["error"]["message"]
+
+
+def test_a_budget_closes_the_thinking(serve):
+    s = serve(["<think>", "add", " and", " on", " and on", "</think>", "six"], template=THINKING)
+    for budget, thoughts in ((2, "add and"), (3, "add and on"), (50, "add and on and on")):
+        _, answer = create(s, thinking={"type": "enabled", "budget_tokens": budget})
+        assert [block.get("thinking", block.get("text")) for block in answer["content"]] == [thoughts, "six"]
+
+
 def test_stop_sequences(serve):
     """cases.md, number 5, in this protocol."""
     s = serve(["Red", " apple", " pie", " now"])

@@ -101,6 +101,17 @@ def test_models(serve):
     assert parameters == 2 * v * v + 3 * v + 3 * 64 * v + 4 * v * v and show["details"]["parameter_size"] == f"{parameters / 1e6:.2f}M"
 
 
+def test_format(serve):
+    s = serve(["Red"], context=512)
+    schema = {"type": "object", "properties": {"kleur": {"enum": ["rood"]}}, "required": ["kleur"], "additionalProperties": False}
+    for path, key in (("/api/chat", "message"), ("/api/generate", "response")):
+        answer = s.post(path, CHAT | {"prompt": "hello", "format": schema, "stream": False})[1]
+        assert answer["done_reason"] == "stop"
+        assert json.loads(answer[key]["content"] if key == "message" else answer[key]) == {"kleur": "rood"}
+    answer = s.post("/api/chat", CHAT | {"format": "json", "stream": False, "options": {"num_predict": 40}})[1]
+    assert answer["message"]["content"].lstrip().startswith("{")
+
+
 def test_what_is_wrong_is_named(serve):
     s = serve(["Red"], "--api-key", "one")
     assert s.call("GET", "/api/tags")[0] == 401
@@ -115,7 +126,7 @@ def test_what_is_wrong_is_named(serve):
     assert "messages[0]" in refused("/api/chat", CHAT | {"messages": [{"role": "user", "content": "x", "images": ["aa"]}]})
     assert "messages[0].role" in refused("/api/chat", CHAT | {"messages": [{"role": "robot", "content": "x"}]})
     assert "messages" in refused("/api/chat", CHAT | {"messages": {}})
-    assert "format" in refused("/api/chat", CHAT | {"format": "json"})
+    assert "format" in refused("/api/chat", CHAT | {"format": "xml"})
     assert "prompt" in refused("/api/generate", {"model": "m", "prompt": ["a"]})
     assert "suffix" in refused("/api/generate", {"model": "m", "prompt": "a", "suffix": "b"})
     assert "JSON" in refused("/api/chat", b'{"a":1')
