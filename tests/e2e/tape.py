@@ -52,6 +52,31 @@ def ones(n):
     return "F32", [n], struct.pack("<f", 1.0) * n
 
 
+def byte_tokenizer(vocab, added):
+    """A byte-level tokenizer.json without merges."""
+    level = {"type": "ByteLevel", "trim_offsets": True, "use_regex": True}
+    return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added, "normalizer": None,
+            "post_processor": None, "pre_tokenizer": {**level, "add_prefix_space": False},
+            "decoder": {**level, "add_prefix_space": True},
+            "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
+                      "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "vocab": vocab, "merges": []}}
+
+
+def dress(golden, folder):
+    """A golden's checkpoint of 128 tokens as a model to chat with: token n is the ASCII character n, token 2 the end.
+    Its template writes the contents of the messages and nothing else."""
+    folder.mkdir(parents=True)
+    for path in golden.iterdir():
+        if path.name.startswith("model") or path.name == "config.json":
+            (folder / path.name).symlink_to(path)
+    vocab = {c: i for i, c in enumerate(byte_alphabet()[:128]) if i != 2}
+    added = [{"id": 2, "content": END, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}]
+    (folder / "tokenizer.json").write_text(json.dumps(byte_tokenizer(vocab, added)))
+    (folder / "tokenizer_config.json").write_text(json.dumps(
+        {"eos_token": END, "chat_template": "{% for m in messages %}{{ m.content }}{% endfor %}"}))
+    return folder
+
+
 def write_tape(folder, pieces, *, special=(), loop=False, context=256, template=TEMPLATE, generation=None, config=None):
     """A checkpoint that answers every chat with the pieces and then the end token. Returns the id of each token by text.
 
@@ -90,16 +115,7 @@ def write_tape(folder, pieces, *, special=(), loop=False, context=256, template=
         write("generation_config.json", generation)
     added = [{"id": i, "content": text, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
               "special": text in (ASSISTANT, END, *special)} for text, i in ids.items()]
-    write("tokenizer.json", {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added,
-                             "normalizer": None, "post_processor": None,
-                             "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True,
-                                               "use_regex": True},
-                             "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True,
-                                         "use_regex": True},
-                             "model": {"type": "BPE", "dropout": None, "unk_token": None,
-                                       "continuing_subword_prefix": None, "end_of_word_suffix": None,
-                                       "fuse_unk": False, "byte_fallback": False,
-                                       "vocab": {c: i for i, c in enumerate(byte_alphabet())}, "merges": []}})
+    write("tokenizer.json", byte_tokenizer({c: i for i, c in enumerate(byte_alphabet())}, added))
     tokenizer_config = {"eos_token": END}
     if template:
         tokenizer_config["chat_template"] = template
