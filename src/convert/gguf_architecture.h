@@ -89,12 +89,13 @@ typedef struct Architecture {
 extern const Architecture *const gguf_architectures[];
 
 /* Lists of rules that architectures share. */
-extern const TensorRule gguf_rules_model[], gguf_rules_norms[], gguf_rules_attention[], gguf_rules_head_norms[],
-    gguf_rules_mlp[], gguf_rules_experts[], gguf_rules_shared_expert[], gguf_rules_block_experts[];
+extern const TensorRule gguf_rules_model[], gguf_rules_norms[], gguf_rules_attention[], gguf_rules_qkv_biases[],
+    gguf_rules_head_norms[], gguf_rules_mlp[], gguf_rules_experts[], gguf_rules_shared_expert[],
+    gguf_rules_shared_experts[], gguf_rules_block_experts[];
 
 /* Architectures, by file. */
 extern const Architecture gguf_llama, gguf_mixtral, gguf_granite, gguf_granite_moe, gguf_smollm3, gguf_ministral3,
-    gguf_mistral3;
+    gguf_mistral3, gguf_seed_oss;
 extern const Architecture gguf_qwen2, gguf_qwen3, gguf_qwen2_moe, gguf_qwen3_moe;
 extern const Architecture gguf_gemma, gguf_gemma2, gguf_gemma3;
 extern const Architecture gguf_gemma4;
@@ -103,6 +104,8 @@ extern const Architecture gguf_deepseek_v2, gguf_deepseek_v3;
 extern const Architecture gguf_lfm2, gguf_lfm2_moe;
 extern const Architecture gguf_gpt_oss;
 extern const Architecture gguf_qwen3_next, gguf_qwen3_next_newer;
+extern const Architecture gguf_glm4_moe;
+extern const Architecture gguf_exaone4;
 extern const Architecture gguf_bert;
 extern const Architecture gguf_olmo2, gguf_olmo3;
 extern const Architecture gguf_starcoder2;

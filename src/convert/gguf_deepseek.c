@@ -17,15 +17,6 @@ static const TensorRule attention[] = {
     {NULL, NULL, 0, 0, 0, 0, 0},
 };
 
-static const TensorRule shared[] = {
-    {"blk.*.exp_probs_b.bias", "model.layers.*.mlp.gate.e_score_correction_bias", SIZE_EXPERTS, SIZE_NONE, 0,
-     RULE_WHOLE, 0},
-    {"blk.*.ffn_gate_shexp", "model.layers.*.mlp.shared_experts.gate_proj", SIZE_SHARED_FFN, SIZE_HIDDEN, 0, 0, 0},
-    {"blk.*.ffn_up_shexp", "model.layers.*.mlp.shared_experts.up_proj", SIZE_SHARED_FFN, SIZE_HIDDEN, 0, 0, 0},
-    {"blk.*.ffn_down_shexp", "model.layers.*.mlp.shared_experts.down_proj", SIZE_HIDDEN, SIZE_SHARED_FFN, 0, 0, 0},
-    {NULL, NULL, 0, 0, 0, 0, 0},
-};
-
 static const ConfigField fields[] = {{"attention.q_lora_rank", "q_lora_rank", FIELD_SIZE, false},
                                      {"attention.kv_lora_rank", "kv_lora_rank", FIELD_SIZE, true},
                                      {"attention.key_length_mla", NULL, FIELD_KNOWN, false},
@@ -94,7 +85,8 @@ const Architecture gguf_deepseek_v3 = {
     .model_type = "deepseek_v3",
     .class_name = "DeepseekV3ForCausalLM",
     .fits = is_v3,
-    .rules = {gguf_rules_model, gguf_rules_norms, attention, gguf_rules_mlp, gguf_rules_experts, shared},
+    .rules = {gguf_rules_model, gguf_rules_norms, attention, gguf_rules_mlp, gguf_rules_experts,
+              gguf_rules_shared_experts},
     .fields = fields,
     .bias_keys = {[BIASES_MLP] = ""},
     .constants = "  \"hidden_act\": \"silu\",\n",
@@ -110,7 +102,8 @@ const Architecture gguf_deepseek_v2 = {
     .name = "deepseek2",
     .model_type = "deepseek_v2",
     .class_name = "DeepseekV2ForCausalLM",
-    .rules = {gguf_rules_model, gguf_rules_norms, attention, gguf_rules_mlp, gguf_rules_experts, shared},
+    .rules = {gguf_rules_model, gguf_rules_norms, attention, gguf_rules_mlp, gguf_rules_experts,
+              gguf_rules_shared_experts},
     .fields = fields,
     .bias_keys = {[BIASES_MLP] = ""},
     .constants = "  \"hidden_act\": \"silu\",\n",

@@ -168,3 +168,21 @@ const Architecture gguf_mistral3 = {
     .constants = SILU "  \"sliding_window\": null,\n",
     .permuted = true,
 };
+
+/* ---- Seed-OSS ---- */
+
+static const TensorRule seed_norms[] = {
+    {"blk.*.attn_norm", "model.layers.*.input_layernorm", SIZE_HIDDEN, SIZE_NONE, 0, 0, 0},
+    {"blk.*.post_attention_norm", "model.layers.*.post_attention_layernorm", SIZE_HIDDEN, SIZE_NONE, 0, 0, 0},
+    {NULL, NULL, 0, 0, 0, 0, 0},
+};
+
+/* Biases on q, k and v alone, as in Qwen 2. */
+const Architecture gguf_seed_oss = {
+    .name = "seed_oss",
+    .model_type = "seed_oss",
+    .class_name = "SeedOssForCausalLM",
+    .rules = {gguf_rules_model, seed_norms, gguf_rules_qkv_biases, gguf_rules_mlp},
+    .bias_keys = {[BIASES_MLP] = ""},
+    .constants = SILU "  \"attention_bias\": true,\n  \"attention_out_bias\": false,\n",
+};

@@ -7,19 +7,11 @@
 
 #define SILU "  \"hidden_act\": \"silu\",\n"
 
-static const TensorRule qwen2_attention[] = {
-    {"blk.*.attn_q", "model.layers.*.self_attn.q_proj", SIZE_QUERY, SIZE_HIDDEN, 0, 0, BIASES_ATTENTION},
-    {"blk.*.attn_k", "model.layers.*.self_attn.k_proj", SIZE_KEY, SIZE_HIDDEN, 0, 0, BIASES_ATTENTION},
-    {"blk.*.attn_v", "model.layers.*.self_attn.v_proj", SIZE_KEY, SIZE_HIDDEN, 0, 0, BIASES_ATTENTION},
-    {"blk.*.attn_output", "model.layers.*.self_attn.o_proj", SIZE_HIDDEN, SIZE_QUERY, 0, 0, 0},
-    {NULL, NULL, 0, 0, 0, 0, 0},
-};
-
 const Architecture gguf_qwen2 = {
     .name = "qwen2",
     .model_type = "qwen2",
     .class_name = "Qwen2ForCausalLM",
-    .rules = {gguf_rules_model, gguf_rules_norms, qwen2_attention, gguf_rules_mlp},
+    .rules = {gguf_rules_model, gguf_rules_norms, gguf_rules_qkv_biases, gguf_rules_mlp},
     .bias_keys = {[BIASES_MLP] = ""},
     .constants = SILU,
 };
@@ -46,7 +38,7 @@ const Architecture gguf_qwen2_moe = {
     .name = "qwen2moe",
     .model_type = "qwen2_moe",
     .class_name = "Qwen2MoeForCausalLM",
-    .rules = {gguf_rules_model, gguf_rules_norms, qwen2_attention, gguf_rules_experts, gguf_rules_shared_expert},
+    .rules = {gguf_rules_model, gguf_rules_norms, gguf_rules_qkv_biases, gguf_rules_experts, gguf_rules_shared_expert},
     .fields = qwen2_moe_fields,
     .bias_keys = {[BIASES_MLP] = ""},
     .constants = SILU "  \"norm_topk_prob\": false,\n",

@@ -37,6 +37,9 @@ const Architecture *const gguf_architectures[] = {
     &gguf_falcon_h1,
     &gguf_qwen3_next_newer,
     &gguf_qwen3_next,
+    &gguf_glm4_moe,
+    &gguf_exaone4,
+    &gguf_seed_oss,
     &gguf_bert,
     NULL,
 };
@@ -59,6 +62,15 @@ const TensorRule gguf_rules_attention[] = {
     {"blk.*.attn_k", "model.layers.*.self_attn.k_proj", SIZE_KEY, SIZE_HIDDEN, ROWS_OF_KEY, 0, BIASES_ATTENTION},
     {"blk.*.attn_v", "model.layers.*.self_attn.v_proj", SIZE_KEY, SIZE_HIDDEN, 0, 0, BIASES_ATTENTION},
     {"blk.*.attn_output", "model.layers.*.self_attn.o_proj", SIZE_HIDDEN, SIZE_QUERY, 0, 0, BIASES_ATTENTION},
+    {NULL, NULL, 0, 0, 0, 0, 0},
+};
+
+/* Biases on q, k and v alone. */
+const TensorRule gguf_rules_qkv_biases[] = {
+    {"blk.*.attn_q", "model.layers.*.self_attn.q_proj", SIZE_QUERY, SIZE_HIDDEN, 0, 0, BIASES_ATTENTION},
+    {"blk.*.attn_k", "model.layers.*.self_attn.k_proj", SIZE_KEY, SIZE_HIDDEN, 0, 0, BIASES_ATTENTION},
+    {"blk.*.attn_v", "model.layers.*.self_attn.v_proj", SIZE_KEY, SIZE_HIDDEN, 0, 0, BIASES_ATTENTION},
+    {"blk.*.attn_output", "model.layers.*.self_attn.o_proj", SIZE_HIDDEN, SIZE_QUERY, 0, 0, 0},
     {NULL, NULL, 0, 0, 0, 0, 0},
 };
 
@@ -91,6 +103,16 @@ const TensorRule gguf_rules_shared_expert[] = {
     {"blk.*.ffn_gate_shexp", "model.layers.*.mlp.shared_expert.gate_proj", SIZE_SHARED_FFN, SIZE_HIDDEN, 0, 0, 0},
     {"blk.*.ffn_up_shexp", "model.layers.*.mlp.shared_expert.up_proj", SIZE_SHARED_FFN, SIZE_HIDDEN, 0, 0, 0},
     {"blk.*.ffn_down_shexp", "model.layers.*.mlp.shared_expert.down_proj", SIZE_HIDDEN, SIZE_SHARED_FFN, 0, 0, 0},
+    {NULL, NULL, 0, 0, 0, 0, 0},
+};
+
+/* DeepSeek's correction of the choice, and its experts for every token, which are one that is as wide as all. */
+const TensorRule gguf_rules_shared_experts[] = {
+    {"blk.*.exp_probs_b.bias", "model.layers.*.mlp.gate.e_score_correction_bias", SIZE_EXPERTS, SIZE_NONE, 0,
+     RULE_WHOLE, 0},
+    {"blk.*.ffn_gate_shexp", "model.layers.*.mlp.shared_experts.gate_proj", SIZE_SHARED_FFN, SIZE_HIDDEN, 0, 0, 0},
+    {"blk.*.ffn_up_shexp", "model.layers.*.mlp.shared_experts.up_proj", SIZE_SHARED_FFN, SIZE_HIDDEN, 0, 0, 0},
+    {"blk.*.ffn_down_shexp", "model.layers.*.mlp.shared_experts.down_proj", SIZE_HIDDEN, SIZE_SHARED_FFN, 0, 0, 0},
     {NULL, NULL, 0, 0, 0, 0, 0},
 };
 

@@ -25,6 +25,8 @@ static const char qwen2[] = SPLIT(CONTRACTIONS "[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\
                                                "| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*" SPACES);
 static const char qwen35[] = SPLIT(CONTRACTIONS "[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{L}\\\\p{M}]+|\\\\p{N}"
                                                 "| ?[^\\\\s\\\\p{L}\\\\p{M}\\\\p{N}]+[\\\\r\\\\n]*" SPACES);
+static const char seed_coder[] = SPLIT(CONTRACTIONS "[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}{1}"
+                                                    "| ?[^\\\\s\\\\p{L}\\\\p{N}\\\\r\\\\n]+" SPACES);
 static const char tekken[] = SPLIT("[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]*"
                                    "[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]+"
                                    "|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]+"
@@ -87,6 +89,9 @@ static const PreTokenizer table[] = {
     {"gpt-4o", gpt4o, none, false, false, BYTES},
     {"llama4", gpt4o, none, false, false, BYTES},
     {"lfm2", llama3, none, true, true, BYTES},
+    {"glm4", llama3, none, true, false, BYTES},
+    {"chatglm-bpe", llama3, none, false, false, BYTES},
+    {"seed-coder", seed_coder, none, false, false, BYTES},
     {"dbrx", llama3, none, false, false, BYTES},
     {"deepseek-llm", deepseek_llm, none, false, false, BYTES},
     {"deepseek-coder", deepseek_coder, none, false, false, BYTES},

@@ -2,9 +2,11 @@
  * from checkpoints whose logits transformers computed (gguf/make_architectures.py), so that names, permutations, norm
  * offsets, the order of experts and everything that the converter keeps or leaves out are somebody else's word. */
 #define _GNU_SOURCE
+#include "eval/check.h"
 #include "math/kernels.h"
 #include "support/golden_compare.h"
 #include "support/golden_import.h"
+#include "support/tiny_llama.h"
 
 #include <dirent.h>
 #include <setjmp.h>
@@ -52,7 +54,32 @@ static void every_architecture_computes_what_its_checkpoint_does(void **state) {
         if (!golden_import_embeds(names[i])) check(names[i]); /* encoders: embeddings.c */
 }
 
+/* Experts in super-blocks and in MXFP4, a stack of each, alone and in steps of every width. */
+static void quantised_experts_are_exact(void **state) {
+    static const char *const names[] = {"qwen3_moe-quantised", "gpt_oss-mxfp4"};
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        TestFolder parent;
+        TinyModel m;
+        CheckReport report;
+        CheckOptions o = {.every_width = true};
+        ModelOptions settings = {.numeric = {KV_I16, 16}};
+        Error err = {""};
+        char path[256];
+        test_folder_make(&parent);
+        golden_import(names[i], &parent, path);
+        TestFolder folder = {.path = ""};
+        snprintf(folder.path, sizeof folder.path, "%.200s", path);
+        if (!tiny_open(&m, &folder, &settings, &err)) fail_msg("%s", err.text);
+        if (!check_run(m.model, &o, &report, &err)) fail_msg("%s", err.text);
+        if (!report.exact) fail_msg("%s: %s", names[i], report.difference);
+        tiny_close(&m);
+        test_folder_remove(&parent);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_architecture_computes_what_its_checkpoint_does)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_architecture_computes_what_its_checkpoint_does),
+                                       cmocka_unit_test(quantised_experts_are_exact)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,7 +31,7 @@ T = gguf.GGMLQuantizationType
 CONVERTED = ["llama-llama3rope", "llama-yarn", "mixtral", "qwen2", "qwen2_moe", "qwen3", "gemma", "gemma4_text", "gemma4_text-e2b",
              "gemma4_text-moe", "phi3-longrope", "phi3-partial", "deepseek_v2", "deepseek_v3", "granite-bias", "granitemoe", "lfm2",
              "lfm2_moe", "gpt_oss", "olmo2", "olmo3-yarn", "starcoder2", "cohere", "cohere2", "mamba", "falcon_mamba",
-             "granitemoehybrid", "falcon_h1", "smollm3", "ministral3"]
+             "granitemoehybrid", "falcon_h1", "smollm3", "ministral3", "glm4_moe", "exaone4", "seed_oss"]
 MISSING = {"cohere2": {"rotary_pct": 1.0}}  # what the converter wants to find in config.json
 MULTIPLIED = ["falcon_h1"]  # weights that are no longer of bfloat16 when converted
 ENCODERS = ["bert-cls", "xlm_roberta"]

@@ -227,6 +227,44 @@ static void the_result_tokenizes(void **state) {
     tokenizer_free(t);
 }
 
+static const char *pre_name;
+
+static void any_pre(GgufBuild *b) {
+    build_text(b, "tokenizer.ggml.pre", pre_name);
+}
+
+/* Two words and a space, which all of them keep apart in a vocabulary without " b". */
+static void check_pre_tokenizer(const char *name) {
+    Error err = {""};
+    IdList ids = {0};
+    pre_name = name;
+    if (!import_built(any_pre, &err)) fail_msg("%s", err.text);
+    Tokenizer *t = tokenizer_load(test_path(&folder, "out"), &err);
+    if (!t || !tokenizer_encode(t, "ab b", 4, 0, &ids, &err)) fail_msg("%s: %s", name, err.text);
+    const int32_t expected[] = {2, 3, 1}; /* ab, space, b */
+    assert_int_equal(ids.n, 3);
+    for (int i = 0; i < 3; i++) assert_int_equal(ids.ids[i], expected[i]);
+    id_list_clear(&ids);
+    tokenizer_free(t);
+}
+
+static void every_pre_tokenizer_loads(void **state) {
+    Buffer names = {0};
+    int n = 0;
+    (void)state;
+    pre_tokenizer_names(&names);
+    for (char *name = names.data, *end; name; name = end, n++) {
+        end = strstr(name, ", ");
+        if (end) {
+            *end = 0;
+            end += 2;
+        }
+        check_pre_tokenizer(name);
+    }
+    assert_true(n > 20);
+    buffer_clear(&names);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_vocabulary_without_bos, make, clear),
@@ -235,6 +273,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(templates_are_written_out, make, clear),
         cmocka_unit_test_setup_teardown(other_vocabularies_are_refused, make, clear),
         cmocka_unit_test_setup_teardown(the_result_tokenizes, make, clear),
+        cmocka_unit_test_setup_teardown(every_pre_tokenizer_loads, make, clear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
