@@ -2,7 +2,8 @@
  * attention; the last layers, of no whole group, are latent too. In the others, Ling 2.5 has lightning attention, and
  * Ling 3, whose architecture is BailingMoeV3ForCausalLM, Kimi's delta rule (arXiv:2510.26692) with a floor of its
  * decay, and a gate per head of the latent attention. Experts as DeepSeek-V3 has them. The references are mlx-lm's
- * bailing_hybrid and bailing_moe_v3. */
+ * bailing_hybrid and bailing_moe_v3, and transformers' bailing_hybrid, which is Ling 3 whatever its architecture is
+ * called, and calls the delta rule's last matrix dense. */
 #include "model/mechanism.h"
 #include "model/standard.h"
 
@@ -26,7 +27,7 @@ static bool is_v3(const Config *c) {
     bool v3 = strcmp(config_string_or(c, "model_type", ""), "bailing_moe_v3") == 0;
     for (uint32_t i = 0; names && i < names->length; i++)
         v3 = v3 || json_equals(json_item(names, i), "BailingMoeV3ForCausalLM");
-    return v3;
+    return v3 || config_has_tensor(c, "model.layers.*.attention.q_conv1d.weight", 0); /* transformers has one class */
 }
 
 static MlaSpec read_mla(const Config *c, const MlaDefaults *d) {
@@ -53,7 +54,7 @@ static DeltaSpec read_delta(const Config *c, float eps) {
                        .q = {.name = "model.layers.*.attention.q_proj"},
                        .k = {.name = "model.layers.*.attention.k_proj"},
                        .v = {.name = "model.layers.*.attention.v_proj"},
-                       .o = {.name = "model.layers.*.attention.o_proj"},
+                       .o = {.name = "model.layers.*.attention.o_proj|model.layers.*.attention.dense"},
                        .q_conv = {.name = "model.layers.*.attention.q_conv1d.weight", .total = (int64_t)heads * dim},
                        .k_conv = {.name = "model.layers.*.attention.k_conv1d.weight", .total = (int64_t)heads * dim},
                        .v_conv = {.name = "model.layers.*.attention.v_conv1d.weight", .total = (int64_t)heads * dim},
