@@ -52,14 +52,14 @@ def ones(n):
     return "F32", [n], struct.pack("<f", 1.0) * n
 
 
-def byte_tokenizer(vocab, added):
-    """A byte-level tokenizer.json without merges."""
+def byte_tokenizer(vocab, added, merges=()):
+    """A byte-level tokenizer.json."""
     level = {"type": "ByteLevel", "trim_offsets": True, "use_regex": True}
     return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added, "normalizer": None,
             "post_processor": None, "pre_tokenizer": {**level, "add_prefix_space": False},
             "decoder": {**level, "add_prefix_space": True},
             "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
-                      "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "vocab": vocab, "merges": []}}
+                      "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "vocab": vocab, "merges": [*merges]}}
 
 
 def dress(golden, folder):
@@ -77,21 +77,23 @@ def dress(golden, folder):
     return folder
 
 
-def write_tape(folder, pieces, *, special=(), loop=False, context=256, template=TEMPLATE, generation=None, config=None):
+def write_tape(folder, pieces, *, special=(), loop=False, context=256, template=TEMPLATE, generation=None, config=None,
+               merges=()):
     """A checkpoint that answers every chat with the pieces and then the end token. Returns the id of each token by text.
 
-    `special` pieces are marked special; every other piece is an ordinary added token. With `loop` the last piece is followed
-    by the first, without end.
+    `special` pieces are marked special; every other piece is an ordinary added token, and a number is the id of a byte or of
+    a merge: those ("a b") are tokens from 256 on. With `loop` the last piece is followed by the first, without end.
     """
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     tape = [ASSISTANT, *pieces, END]
-    assert len(set(tape)) == len(tape)
-    ids = {text: 256 + i for i, text in enumerate(tape)}
-    vocab = -(-(256 + len(tape)) // 64) * 64
-    follows = [(ids[b], ids[a]) for a, b in zip(tape, tape[1:])]
+    assert len(set(tape)) == len(tape) and not set(tape) & set(byte_alphabet())  # such a piece would be the byte's token
+    ids = {text: 256 + len(merges) + i for i, text in enumerate(piece for piece in tape if isinstance(piece, str))}
+    vocab = -(-(256 + len(merges) + len(ids)) // 64) * 64
+    played = [ids.get(piece, piece) for piece in tape]
+    follows = list(zip(played[1:], played))
     if loop:
-        follows[-1] = (ids[pieces[0]], ids[pieces[-1]])
+        follows[-1] = (played[1], played[-2])
     layer = "model.layers.0."
     tensors = {"model.embed_tokens.weight": matrix(vocab, vocab, ((i, i) for i in range(vocab))),
                "lm_head.weight": matrix(vocab, vocab, follows), "model.norm.weight": ones(vocab),
@@ -115,7 +117,8 @@ def write_tape(folder, pieces, *, special=(), loop=False, context=256, template=
         write("generation_config.json", generation)
     added = [{"id": i, "content": text, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
               "special": text in (ASSISTANT, END, *special)} for text, i in ids.items()]
-    write("tokenizer.json", byte_tokenizer({c: i for i, c in enumerate(byte_alphabet())}, added))
+    tokens = [*byte_alphabet(), *(merge.replace(" ", "") for merge in merges)]
+    write("tokenizer.json", byte_tokenizer({c: i for i, c in enumerate(tokens)}, added, merges))
     tokenizer_config = {"eos_token": END}
     if template:
         tokenizer_config["chat_template"] = template

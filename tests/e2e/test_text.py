@@ -168,7 +168,7 @@ def test_template(lockstep, tape, tmp_path):
 
 def test_template_variables(lockstep, tmp_path):
     folder = tmp_path / "tape"
-    write_tape(folder, ["x"], template="{{ mood }}|{{ tools[0].name if tools else 'none' }}|{{ messages|length }}|{{ eos_token }}")
+    write_tape(folder, ["Red"], template="{{ mood }}|{{ tools[0].name if tools else 'none' }}|{{ messages|length }}|{{ eos_token }}")
     messages = write_messages(tmp_path, "a")
     tools = tmp_path / "tools.json"
     tools.write_text('[{"name": "clock"}]')
