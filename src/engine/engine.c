@@ -12,9 +12,10 @@
 #include <pthread.h>
 #include <string.h>
 
-enum { MAX_WAITING = 256, MAX_MODELS = 32 };
+enum { MAX_WAITING = 256 };
 
 struct EngineModel {
+    Engine *engine;
     const Loaded *loaded;
     Lane *lane;
     Job **incoming; /* submitted and not in the lane yet */
@@ -37,7 +38,7 @@ struct Engine {
     bool started;
     pthread_mutex_t lock;      /* over what follows, and the models' incoming jobs and counts */
     pthread_cond_t wake, done; /* something came; an errand was run */
-    EngineModel *models[MAX_MODELS];
+    EngineModel *models[ENGINE_MODELS];
     int n_models;
     Errand *errands;
     bool draining, ending;
@@ -78,12 +79,13 @@ static void take_incoming(Engine *e, EngineModel *m) {
     }
 }
 
-static void publish_counts(Engine *e, EngineModel *m) {
+static void publish_counts(void *context) {
+    EngineModel *m = context;
     EngineCounts counts;
     lane_counts(m->lane, &counts);
-    pthread_mutex_lock(&e->lock);
+    pthread_mutex_lock(&m->engine->lock);
     m->counts = counts;
-    pthread_mutex_unlock(&e->lock);
+    pthread_mutex_unlock(&m->engine->lock);
 }
 
 /* *posted: whether it was one that nobody waits for. */
@@ -112,7 +114,7 @@ static bool step_models(Engine *e) {
     for (int i = 0; i < e->n_models; i++) {
         take_incoming(e, e->models[i]);
         if (lane_step(e->models[i]->lane)) ran = true;
-        publish_counts(e, e->models[i]);
+        publish_counts(e->models[i]);
     }
     return ran;
 }
@@ -205,8 +207,8 @@ typedef struct ModelErrand {
 static void add_model(void *context) {
     ModelErrand *a = context;
     Engine *e = a->engine;
-    if (e->n_models == MAX_MODELS) {
-        error_set(&a->error, "there are %d models already: unload one", MAX_MODELS);
+    if (e->n_models == ENGINE_MODELS) {
+        error_set(&a->error, "there are %d models already: unload one", ENGINE_MODELS);
         return;
     }
     a->model->lane = lane_new(a->model->loaded, &e->options, &a->error);
@@ -214,7 +216,8 @@ static void add_model(void *context) {
     pthread_mutex_lock(&e->lock);
     e->models[e->n_models++] = a->model;
     pthread_mutex_unlock(&e->lock);
-    publish_counts(e, a->model);
+    lane_on_settled(a->model->lane, publish_counts, a->model);
+    publish_counts(a->model);
     a->ok = true;
 }
 
@@ -224,6 +227,7 @@ EngineModel *engine_add_model(Engine *e, const Loaded *loaded, Error *err) {
         error_memory(err, "a model");
         return NULL;
     }
+    a.model->engine = e;
     a.model->loaded = loaded;
     engine_run(e, add_model, &a);
     if (a.ok) return a.model;

@@ -15,10 +15,15 @@ typedef struct EngineOptions {
     int chunk;  /* --batch: most rows of a step; 0: 512 */
 } EngineOptions;
 
+enum { ENGINE_MODELS = 32 }; /* most at a time */
+enum { ENGINE_WIDTHS = 8 };
+
 typedef struct EngineCounts {
     uint64_t jobs, jobs_refused, jobs_cancelled, jobs_failed;
     uint64_t prompt_tokens, cached_tokens, answer_tokens; /* of all jobs */
     uint64_t steps, rows, prompt_rows;                    /* that ran */
+    uint64_t widths[ENGINE_WIDTHS];                       /* of those, with 1, up to 2, 4, ... 64, and more sequences */
+    uint64_t turns;                                       /* sequences that had rows in a step, over all steps */
     uint64_t preempted; /* sequences that gave their memory to others and read again */
     double step_seconds;
     int running, waiting; /* sequences, now: those that have memory, and those that have none yet */

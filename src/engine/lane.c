@@ -48,6 +48,8 @@ struct Lane {
     int n_turns;
     double solo, per_row; /* seconds: of a step of one row; of each further row */
     EngineCounts counts;
+    void (*settled)(void *context); /* NULL: nobody wants to know */
+    void *context;
 };
 
 /* ---- making ---- */
@@ -120,7 +122,6 @@ static void seat_tell(Lane *l, Seat *seat) {
         if ((int)scores->n > seat->told_tokens && (event.score = mem_array(1, sizeof *event.score)))
             *event.score = scores->items[seat->told_tokens];
         seat->told_tokens++;
-        l->counts.answer_tokens++;
     }
     if (seat->told_end || (event.id < 0 && event.finish == FINISH_NONE)) return;
     seat->told_end = event.finish != FINISH_NONE;
@@ -130,6 +131,15 @@ static void seat_tell(Lane *l, Seat *seat) {
     event.text = mem_string(buffer_string(text) + seat->told_text, event.n_text);
     seat->told_text = text->length;
     push(l, seat, event);
+}
+
+static void settle(Lane *l) {
+    if (l->settled) l->settled(l->context);
+}
+
+void lane_on_settled(Lane *l, void (*settled)(void *context), void *context) {
+    l->settled = settled;
+    l->context = context;
 }
 
 static void seat_leave(Lane *l, size_t i) {
@@ -182,6 +192,7 @@ static void drop_finished(Lane *l) {
             sequence_cancel(seat->sequence);
             l->counts.jobs_cancelled++;
         }
+        if (!seat->told_end) settle(l);
         seat_tell(l, seat);
         seat_leave(l, i);
     }
@@ -375,6 +386,10 @@ static int rows_of_prompt(const Seat *seat) {
 static void note_rows(Lane *l) {
     l->counts.steps++;
     l->counts.rows += (uint64_t)l->n_rows;
+    l->counts.turns += (uint64_t)l->n_turns;
+    int width = 0;
+    while (width < ENGINE_WIDTHS - 1 && l->n_turns > 1 << width) width++;
+    l->counts.widths[width]++;
     for (int i = 0; i < l->n_turns; i++) l->counts.prompt_rows += (uint64_t)rows_of_prompt(&l->seats[l->turns[i]]);
 }
 
@@ -402,8 +417,12 @@ static void accept_step(Lane *l, const float *logits) {
         int used = sequence_accept(seat->sequence, l->sampler, seat->n_rows, faults, logits);
         if (used > 0) logits += (size_t)used * vocab;
         faults += seat->n_rows;
-        seat_tell(l, seat);
+        int n;
+        sequence_answer(seat->sequence, &n);
+        l->counts.answer_tokens += (uint64_t)(n - seat->told_tokens);
     }
+    settle(l);
+    for (int i = 0; i < l->n_turns; i++) seat_tell(l, &l->seats[l->turns[i]]);
 }
 
 bool lane_step(Lane *l) {
@@ -435,10 +454,10 @@ void lane_counts(const Lane *l, EngineCounts *out) {
     out->state_bytes = prefix_cache_bytes(l->cache);
     out->state_budget = prefix_cache_budget(l->cache);
     for (size_t i = 0; i < l->n; i++) {
-        if (sequence_started(l->seats[i].sequence))
-            out->running++;
-        else
-            out->waiting++;
+        const Sequence *s = l->seats[i].sequence;
+        if (sequence_finish(s) != FINISH_NONE) continue;
+        out->running += sequence_started(s);
+        out->waiting += !sequence_started(s);
     }
 }
 

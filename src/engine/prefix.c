@@ -105,7 +105,7 @@ static bool prefix_clone(const Prefix *from, int n, Prefix *out, Error *err) {
     return true;
 }
 
-bool prefix_cache_fresh(PrefixCache *c, int side, Prefix *out, Error *err) {
+static bool new_prefix(PrefixCache *c, int side, Prefix *out, Error *err) {
     State *state = state_new(c->shape, err);
     if (!state) return false;
     state_charge(state, &c->account);
@@ -114,12 +114,30 @@ bool prefix_cache_fresh(PrefixCache *c, int side, Prefix *out, Error *err) {
     return true;
 }
 
+bool prefix_cache_fresh(PrefixCache *c, int side, Prefix *out, Error *err) {
+    c->counts.bypassed++;
+    return new_prefix(c, side, out, err);
+}
+
+static void count_miss(PrefixCache *c, int side, const int32_t *ids, int n) {
+    bool cut = false, other = false;
+    for (size_t i = 0; i < c->n; i++) {
+        const Prefix *e = &c->entries[i];
+        if (common_length(&e->ids, ids, n - 1) == 0) continue;
+        cut = cut || state_side(e->state) == side;
+        other = other || state_side(e->state) != side;
+    }
+    c->counts.misses++;
+    c->counts.misses_cut += cut;
+    c->counts.misses_side += !cut && other;
+}
+
 bool prefix_cache_take(PrefixCache *c, int side, const int32_t *ids, int n, Prefix *out, Error *err) {
     size_t entry = 0;
     int common = find(c, side, ids, n, &entry);
     if (common == 0) {
-        c->counts.misses++;
-        return prefix_cache_fresh(c, side, out, err);
+        count_miss(c, side, ids, n);
+        return new_prefix(c, side, out, err);
     }
     if (!prefix_clone(&c->entries[entry], common, out, err)) return false;
     c->counts.hits++;

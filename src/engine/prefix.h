@@ -17,8 +17,12 @@ void prefix_clear(Prefix *p); /* forgets everything and frees */
 void prefix_restart(Prefix *p, int side);
 
 typedef struct PrefixCounts {
-    uint64_t hits, misses, evicted; /* lookups that reused something, that did not; entries dropped for memory */
-    uint64_t tokens;                /* that were not computed again */
+    uint64_t hits, misses;            /* lookups that reused something, that did not; */
+    uint64_t misses_cut, misses_side; /* of those: an entry begins alike, but its state can not be cut there, or is of
+                                         the other rotary side; the rest: none begins alike */
+    uint64_t bypassed;                /* prompts that must be read whole, so nobody looked */
+    uint64_t evicted;                 /* entries dropped for memory */
+    uint64_t tokens;                  /* that were not computed again */
 } PrefixCounts;
 
 /* Entries are prefixes that nobody is writing to. Where every layer keeps all positions, an entry serves any prompt

@@ -99,6 +99,8 @@ static void ask_look(void *context) {
     for (int i = 0; i < a->n_jobs && ok; i++) ok = take_events(a, i, &err);
     if (ok && a->n_ended < a->n_choices) return;
     exchange_on_leave(a->exchange, NULL, NULL);
+    for (int i = 0; i < a->n_jobs && ok; i++)
+        metrics_note_answer(server_metrics(a->server), job_usage(a->jobs[i]), job_choices(a->jobs[i]));
     if (ok)
         a->writer->done(a->context);
     else

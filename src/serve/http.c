@@ -24,7 +24,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-enum { MAX_HEADERS = 64 << 10, PIPELINED = 64 << 10 };
+enum { MAX_HEADERS = 64 << 10, PIPELINED = 64 << 10, CLIENT_LEFT = 499 };
 
 struct Http {
     struct evhttp *server;
@@ -38,6 +38,7 @@ struct Exchange {
     Http *http;
     struct evhttp_request *request;
     struct evhttp_connection *connection;
+    const HttpRoute *route; /* NULL: none, or not yet */
     JsonDoc *body;
     char *tail;
     char id[32];
@@ -53,6 +54,11 @@ static void exchange_free(Exchange *x) {
     json_free(x->body);
     mem_free(x->tail);
     mem_free(x);
+}
+
+static void note_answer(const Exchange *x, int status) {
+    const HttpOptions *o = &x->http->options;
+    if (o->answered) o->answered(o->context, x->route, status);
 }
 
 /* Evhttp goes on with the connection as it knows it. */
@@ -72,6 +78,7 @@ static void on_close(struct evhttp_connection *connection, void *argument) {
     bool ours = evhttp_request_get_connection(x->request) == NULL;
     x->connection = NULL;
     x->gone = true;
+    if (!x->streaming) note_answer(x, CLIENT_LEFT);
     if (x->left) x->left(x->context);
     if (ours && x->streaming)
         evhttp_send_reply_end(x->request);
@@ -165,6 +172,7 @@ void exchange_reply(Exchange *x, int status, const char *type, const char *body,
     if (type) exchange_add_header(x, "Content-Type", type);
     exchange_add_header(x, "x-request-id", x->id);
     log_verbose("%s %s %s: %d", x->id, exchange_method(x), exchange_path(x), status);
+    note_answer(x, status);
     give_back(x);
     evhttp_send_reply(x->request, status, NULL, out);
     if (out) evbuffer_free(out);
@@ -187,6 +195,7 @@ void exchange_stream_begin(Exchange *x, const char *type) {
     exchange_add_header(x, "x-request-id", x->id);
     log_verbose("%s %s %s: stream", x->id, exchange_method(x), exchange_path(x));
     x->streaming = true;
+    note_answer(x, HTTP_OK);
     evhttp_send_reply_start(x->request, HTTP_OK, NULL);
 }
 
@@ -292,6 +301,7 @@ static void dispatch(Exchange *x) {
         if (!route_matches(x, r)) continue;
         known = true;
         if (!is_method(x, r)) continue;
+        x->route = r;
         r->handle(x, o->context);
         return;
     }

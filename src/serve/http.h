@@ -29,7 +29,10 @@ typedef struct HttpOptions {
     /* Whether a request may go on; else it has answered. NULL: all may. */
     bool (*admit)(Exchange *x, void *context);
     const HttpRoute *routes; /* the last has no path */
-    void *context;           /* of the handlers */
+    /* Called for each answer as it begins, with its route (NULL: none) and its status; 499 is a client that left before
+     * that. NULL: nobody counts. */
+    void (*answered)(void *context, const HttpRoute *route, int status);
+    void *context; /* of the handlers */
 } HttpOptions;
 
 Http *http_new(struct event_base *base, const HttpOptions *options, Error *err);

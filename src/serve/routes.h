@@ -10,7 +10,7 @@ extern const HttpRoute routes[];
 HttpHandler openai_chat, openai_completions, openai_embeddings, rerank;
 HttpHandler anthropic_create, anthropic_count_tokens;
 HttpHandler ollama_chat, ollama_generate, ollama_tags, ollama_show, ollama_ps, ollama_version;
-HttpHandler health;
+HttpHandler health, metrics;
 HttpHandler list_models, get_model;
 
 #endif

@@ -24,6 +24,7 @@ struct Server {
     Engine *engine;
     Models *models;
     Access *access;
+    Metrics *metrics;
     int wake; /* eventfd */
     struct event *woken, *stop[2], *reload, *drained;
     pthread_mutex_t lock; /* over the list of bells */
@@ -41,6 +42,14 @@ Models *server_models(Server *s) {
 
 struct event_base *server_base(Server *s) {
     return s->base;
+}
+
+Metrics *server_metrics(Server *s) {
+    return s->metrics;
+}
+
+int server_exchanges(const Server *s) {
+    return http_open_exchanges(s->http);
 }
 
 const ServeOptions *server_options(const Server *s) {
@@ -139,6 +148,11 @@ static bool admit(Exchange *x, void *context) {
     return access_admits(s->access, x);
 }
 
+static void on_answered(void *context, const HttpRoute *route, int status) {
+    Server *s = context;
+    metrics_note_request(s->metrics, route, status);
+}
+
 static bool open_loop(Server *s, Error *err) {
     s->base = event_base_new();
     s->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -162,6 +176,7 @@ static bool start_listening(Server *s, Error *err) {
                         .max_body = o->max_body ? o->max_body : MAX_BODY,
                         .idle_seconds = o->idle_seconds ? o->idle_seconds : IDLE_SECONDS,
                         .admit = admit,
+                        .answered = on_answered,
                         .routes = routes,
                         .context = s};
     if (!(s->http = http_new(s->base, &http, err))) return false;
@@ -189,6 +204,7 @@ static void server_clear(Server *s) {
     models_free(s->models);
     engine_free(s->engine);
     access_free(s->access);
+    metrics_free(s->metrics);
     event_clear(s->woken);
     event_clear(s->stop[0]);
     event_clear(s->stop[1]);
@@ -204,8 +220,8 @@ bool serve(const ServeOptions *options, Error *err) {
     s.last_bell = &s.bells;
     pthread_mutex_init(&s.lock, NULL);
     raise_file_limit();
-    bool ok = (s.access = access_new(options->keys, options->n_keys, options->key_file, err)) && open_loop(&s, err) &&
-              (s.engine = engine_new(&options->engine, err)) &&
+    bool ok = (s.access = access_new(options->keys, options->n_keys, options->key_file, err)) &&
+              (s.metrics = metrics_new(err)) && open_loop(&s, err) && (s.engine = engine_new(&options->engine, err)) &&
               (s.models = models_new(s.engine, options->models, options->n_models, &options->load, err)) &&
               start_listening(&s, err);
     if (ok) event_base_dispatch(s.base);

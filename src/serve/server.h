@@ -3,6 +3,7 @@
 #define LOCKSTEP_SERVE_SERVER_H
 
 #include "serve/api.h"
+#include "serve/metrics.h"
 #include "serve/models.h"
 
 typedef struct ServeOptions {
@@ -33,6 +34,8 @@ typedef struct Server Server;
 Engine *server_engine(Server *s);
 Models *server_models(Server *s);
 struct event_base *server_base(Server *s);
+Metrics *server_metrics(Server *s);
+int server_exchanges(const Server *s); /* requests that are being answered */
 const ServeOptions *server_options(const Server *s);
 /* The model of that name, or false with a 404 in *err. */
 bool server_model(Server *s, const char *name, ServedModel **out, ApiError *err);

@@ -67,6 +67,15 @@ static void the_longest_beginning_serves(void **state) {
     assert_int_equal(counts->hits, 3);
     assert_int_equal(counts->misses, 1);
     assert_int_equal(counts->tokens, 70 + 100 + 199);
+    Prefix p = {0};
+    assert_true(prefix_cache_take(c, 1, a, 200, &p, NULL));
+    prefix_clear(&p);
+    assert_true(prefix_cache_fresh(c, 0, &p, NULL));
+    prefix_clear(&p);
+    assert_int_equal(counts->misses, 2);
+    assert_int_equal(counts->misses_side, 1);
+    assert_int_equal(counts->misses_cut, 0);
+    assert_int_equal(counts->bypassed, 1);
     prefix_cache_free(c);
 }
 
