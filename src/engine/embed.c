@@ -141,7 +141,7 @@ bool embedder_encode(const Embedder *e, const char *prompt, const char *text, si
     bool ok = encode_joined(e, prompt, text, n, &own, err);
     size_t whole = own.n;
     ok = ok && (whole <= (size_t)embedder_max_tokens(e) || cut_ids(e, &own, err));
-    if (ok && prompt && e->plan.without_prompt) ok = count_prompt(e, prompt, &left_out, err);
+    if (ok && prompt && *prompt && e->plan.without_prompt) ok = count_prompt(e, prompt, &left_out, err);
     if (ok && own.n > 0 && left_out >= (int)own.n)
         ok = error_set(err, "the text has nothing after its prompt, which this model leaves out");
     if (ok && !id_list_append(ids, own.ids, own.n)) ok = error_memory(err, "a text's ids");
