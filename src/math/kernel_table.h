@@ -47,6 +47,7 @@ typedef struct FloatJob {
     int cols, n_outputs;
     const float *x; /* [n_rows][cols] */
     int n_rows;
+    const float *bias; /* NULL, or of the first output: added to the finished sums */
     float *y;
     size_t y_stride;
 } FloatJob;

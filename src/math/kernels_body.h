@@ -139,6 +139,21 @@ static inline lf tail_lanes(WeightFormat format, const uint8_t *w, float scale, 
     return lf_load(sums);
 }
 
+/* The sums of a block, plus bias, to y: all at once where the instruction set can. */
+static inline __attribute__((always_inline)) void fold_block(lf acc[FLOAT_ROWS][FLOAT_OUTS], int rows, int outs,
+                                                             const float *bias, float *y, size_t stride) {
+#ifdef LANES_FOLD_ROWS
+    if (rows == FLOAT_ROWS && outs == FLOAT_OUTS) {
+        lf_fold_rows(acc, bias, y, stride);
+        return;
+    }
+#endif
+    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int o = 0; o < outs; o++) {
+        float sum = lf_fold(acc[r][o]);
+        y[(size_t)r * stride + (size_t)o] = bias ? sum + bias[o] : sum;
+    }
+}
+
 /* FLOAT_ROWS rows by FLOAT_OUTS outputs at a time, K innermost; `rows` and `outs` say how many of them are real. */
 static inline __attribute__((always_inline)) void float_block(const FloatJob *job, WeightFormat format, int row,
                                                               int out, int rows, int outs) {
@@ -156,26 +171,85 @@ static inline __attribute__((always_inline)) void float_block(const FloatJob *jo
             UNROLL for (int r = 0; r < rows; r++) acc[r][o] = lf_fma(xs[r], v, acc[r][o]);
         }
     }
-    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int o = 0; o < outs; o++) {
-        size_t at = (size_t)o * (size_t)cols + (size_t)k;
-        if (k < cols)
-            acc[r][o] = tail_lanes(format, w + at * (size_t)bytes, weight_scale(job, format, (size_t)(out + o), k),
-                                   x + (size_t)r * (size_t)cols + k, cols - k, acc[r][o]);
-        job->y[(size_t)(row + r) * job->y_stride + (size_t)(out + o)] = lf_fold(acc[r][o]);
+    if (k < cols)
+        UNROLL for (int r = 0; r < rows; r++) UNROLL for (int o = 0; o < outs; o++) acc[r][o] = tail_lanes(
+            format, w + ((size_t)o * (size_t)cols + (size_t)k) * (size_t)bytes,
+            weight_scale(job, format, (size_t)(out + o), k), x + (size_t)r * (size_t)cols + k, cols - k, acc[r][o]);
+    fold_block(acc, rows, outs, job->bias ? job->bias + out : NULL, job->y + (size_t)row * job->y_stride + (size_t)out,
+               job->y_stride);
+}
+
+/* Rows [first, end) of all outputs. */
+static inline __attribute__((always_inline)) void float_rows(const FloatJob *job, WeightFormat format, int first,
+                                                             int end) {
+    for (int out = 0; out < job->n_outputs; out += FLOAT_OUTS) {
+        int outs = job->n_outputs - out < FLOAT_OUTS ? job->n_outputs - out : FLOAT_OUTS;
+        int row = first;
+        if (outs == FLOAT_OUTS) {
+            for (; row + FLOAT_ROWS <= end; row += FLOAT_ROWS)
+                float_block(job, format, row, out, FLOAT_ROWS, FLOAT_OUTS);
+            for (; row < end; row++) float_block(job, format, row, out, 1, FLOAT_OUTS);
+        }
+        for (; row < end; row++)
+            for (int o = 0; o < outs; o++) float_block(job, format, row, out + o, 1, 1);
+    }
+}
+
+enum {
+    FLOAT_BLOCK_BYTES = 256 << 10, /* of rows that stay near while the outputs of a task go over them */
+    WIDE_ROWS = 16,                /* from here on the weights of a block are widened once for all rows, and aligned */
+    WIDE_COLS = 4096,
+};
+
+static inline __attribute__((always_inline)) void widen_weights(const FloatJob *job, WeightFormat format, int out,
+                                                                int outs, float *wide) {
+    int bytes = weight_bytes(format), cols = job->cols;
+    for (int o = out; o < out + outs; o++) {
+        const uint8_t *w = job->weights + (size_t)o * (size_t)cols * (size_t)bytes;
+        for (int k = 0; k < cols; k += 16, wide += 16) {
+            int n = cols - k < 16 ? cols - k : 16;
+            uint8_t padded[64] = {0};
+            float scale = weight_scale(job, format, (size_t)o, k);
+            if (n == 16) {
+                lf_store(wide, weight_lanes(format, w + (size_t)k * (size_t)bytes, scale));
+                continue;
+            }
+            float last[16];
+            __builtin_memcpy(padded, w + (size_t)k * (size_t)bytes, (size_t)(n * bytes));
+            lf_store(last, weight_lanes(format, padded, scale));
+            __builtin_memcpy(wide, last, (size_t)n * sizeof *wide);
+            wide -= 16 - n;
+        }
+    }
+}
+
+/* Rows [first, end), as many as make widening worth it. */
+static inline __attribute__((always_inline)) void float_rows_widened(const FloatJob *job, WeightFormat format,
+                                                                     int first, int end) {
+    __attribute__((aligned(64))) float wide[FLOAT_OUTS * WIDE_COLS];
+    for (int out = 0; out < job->n_outputs; out += FLOAT_OUTS) {
+        int outs = job->n_outputs - out < FLOAT_OUTS ? job->n_outputs - out : FLOAT_OUTS;
+        FloatJob near = *job;
+        widen_weights(job, format, out, outs, wide);
+        near.format = WEIGHT_F32;
+        near.weights = (const uint8_t *)wide;
+        near.scales = NULL;
+        near.n_outputs = outs;
+        near.bias = job->bias ? job->bias + out : NULL;
+        near.y = job->y + out;
+        float_rows(&near, WEIGHT_F32, first, end);
     }
 }
 
 static inline __attribute__((always_inline)) void float_format(const FloatJob *job, WeightFormat format) {
-    for (int out = 0; out < job->n_outputs; out += FLOAT_OUTS) {
-        int outs = job->n_outputs - out < FLOAT_OUTS ? job->n_outputs - out : FLOAT_OUTS;
-        int row = 0;
-        if (outs == FLOAT_OUTS) {
-            for (; row + FLOAT_ROWS <= job->n_rows; row += FLOAT_ROWS)
-                float_block(job, format, row, out, FLOAT_ROWS, FLOAT_OUTS);
-            for (; row < job->n_rows; row++) float_block(job, format, row, out, 1, FLOAT_OUTS);
-        }
-        for (; row < job->n_rows; row++)
-            for (int o = 0; o < outs; o++) float_block(job, format, row, out + o, 1, 1);
+    int rows = FLOAT_BLOCK_BYTES / 4 / job->cols / FLOAT_ROWS * FLOAT_ROWS;
+    if (rows < WIDE_ROWS) rows = WIDE_ROWS;
+    for (int row = 0, end; row < job->n_rows; row = end) {
+        end = job->n_rows - row < rows ? job->n_rows : row + rows;
+        if (end - row >= WIDE_ROWS && job->cols <= WIDE_COLS)
+            float_rows_widened(job, format, row, end);
+        else
+            float_rows(job, format, row, end);
     }
 }
 
@@ -230,7 +304,13 @@ static void layer_norm_row(const float *x, const float *weight, const float *bia
     float mean = sum_row(x, n) / (float)n;
     for (int i = 0; i < n; i++) y[i] = x[i] - mean;
     lf factor = lf_set(1.0f / __builtin_sqrtf(square_sum_row(y, n) / (float)n + eps));
-    for (int i = 0; i < n; i += 16) {
+    int i = 0;
+    for (; i + 16 <= n; i += 16) {
+        lf v = lf_mul(lf_load(y + i), factor);
+        if (weight) v = lf_mul(v, lf_load(weight + i));
+        lf_store(y + i, bias ? lf_add(v, lf_load(bias + i)) : v);
+    }
+    for (; i < n; i += 16) {
         float w[16] = {0}, b[16] = {0}, d[16] = {0};
         size_t rest = (size_t)(n - i < 16 ? n - i : 16) * sizeof *d;
         __builtin_memcpy(d, y + i, rest);
@@ -313,6 +393,10 @@ static bool kv_encode_row(KvFormat format, const float *x, int n, void *out, flo
         return good;
     }
     if (!all_finite_row(x, n)) return false;
+    if (format == KV_F32) {
+        __builtin_memcpy(out, x, (size_t)n * sizeof *x);
+        return true;
+    }
     float padded[16] = {0};
     int16_t wide[16];
     float a = 0, factor = 0;
@@ -326,7 +410,7 @@ static bool kv_encode_row(KvFormat format, const float *x, int n, void *out, flo
         __builtin_memcpy(padded, x + i, (size_t)rest * 4);
         lf v = lf_load(padded);
         switch (format) {
-        case KV_F32: __builtin_memcpy((float *)out + i, padded, (size_t)rest * 4); break;
+        case KV_F32: break; /* above */
         case KV_F16:
             lf_store_f16(wide, v);
             __builtin_memcpy((int16_t *)out + i, wide, (size_t)rest * 2);

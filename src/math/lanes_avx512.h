@@ -6,6 +6,7 @@
 typedef __m512 lf;
 typedef __m512i li;
 
+#define LANES_FOLD_ROWS /* lf_fold_rows is there */
 enum { FLOAT_ROWS = 4, FLOAT_OUTS = 4, SCORE_QUERIES = 4, SCORE_TILES = 4, VALUE_QUERIES = 4, VALUE_LANES = 4 };
 
 #define lf_set _mm512_set1_ps
@@ -68,4 +69,25 @@ static inline float lf_fold(lf a) {
     __m128 c = _mm_add_ps(_mm256_castps256_ps128(b), _mm256_extractf128_ps(b, 1));
     c = _mm_add_ps(c, _mm_movehl_ps(c, c));
     return _mm_cvtss_f32(_mm_add_ss(c, _mm_shuffle_ps(c, c, 1)));
+}
+/* The folds of 4 rows by 4 outputs, each in the very steps of lf_fold: a pair of vectors becomes one that has half of
+ * the lanes of each, until one vector has all sums. Row r's go to y + r * stride. */
+static inline void lf_fold_rows(lf acc[4][4], const float *bias, float *y, size_t stride) {
+    lf e[4];
+    UNROLL for (int o = 0; o < 4; o++) {
+        lf low = _mm512_shuffle_f32x4(acc[0][o], acc[1][o], 0x44),
+           high = _mm512_shuffle_f32x4(acc[0][o], acc[1][o], 0xEE);
+        lf a = lf_add(low, high);
+        low = _mm512_shuffle_f32x4(acc[2][o], acc[3][o], 0x44), high = _mm512_shuffle_f32x4(acc[2][o], acc[3][o], 0xEE);
+        lf b = lf_add(low, high);
+        e[o] = lf_add(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xDD));
+    }
+    lf g = lf_add(_mm512_shuffle_ps(e[0], e[1], 0x44), _mm512_shuffle_ps(e[0], e[1], 0xEE));
+    lf h = lf_add(_mm512_shuffle_ps(e[2], e[3], 0x44), _mm512_shuffle_ps(e[2], e[3], 0xEE));
+    lf sums = lf_add(_mm512_shuffle_ps(g, h, 0x88), _mm512_shuffle_ps(g, h, 0xDD));
+    if (bias) sums = lf_add(sums, _mm512_broadcast_f32x4(_mm_loadu_ps(bias)));
+    _mm_storeu_ps(y, _mm512_castps512_ps128(sums));
+    _mm_storeu_ps(y + stride, _mm512_extractf32x4_ps(sums, 1));
+    _mm_storeu_ps(y + 2 * stride, _mm512_extractf32x4_ps(sums, 2));
+    _mm_storeu_ps(y + 3 * stride, _mm512_extractf32x4_ps(sums, 3));
 }

@@ -447,11 +447,11 @@ static void apply_floats(const LinearJob *job, int first, int n) {
                   .n_outputs = n,
                   .x = job->x->x,
                   .n_rows = job->x->rows,
+                  .bias = w->bias ? w->bias + first : NULL,
                   .y = job->y + first,
                   .y_stride = (size_t)w->rows};
     if (bytes.scales) f.scales = (const uint8_t *)w->source.scales + (size_t)first * bytes.scales;
     kernels()->floats(&f);
-    add_bias(w, job->y, first, n, job->x->rows);
 }
 
 static void apply_task(void *context, int task, int thread) {
