@@ -1,5 +1,6 @@
 /* The choice per matrix. mlx-lm asks, in this order: does the module have a quantised form, do its inputs divide by the
  * group of the command (not of an exception), and what does the recipe, or else the family, say about it. */
+#define _POSIX_C_SOURCE 200809L
 #include "convert/quantize_recipe.h"
 #include "base/memory.h"
 #include "file/mapping.h"
