@@ -21,6 +21,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -41,6 +42,7 @@ struct Exchange {
     const HttpRoute *route; /* NULL: none, or not yet */
     JsonDoc *body;
     char *tail;
+    struct evkeyvalq query;
     char id[32];
     bool streaming, replied, gone;
     void (*left)(void *context);
@@ -53,6 +55,7 @@ static void exchange_free(Exchange *x) {
     x->http->open--;
     json_free(x->body);
     mem_free(x->tail);
+    evhttp_clear_headers(&x->query);
     mem_free(x);
 }
 
@@ -102,6 +105,9 @@ static Exchange *exchange_new(Http *h, struct evhttp_request *request) {
     x->http = h;
     x->request = request;
     x->connection = evhttp_request_get_connection(request);
+    const char *query = evhttp_uri_get_query(evhttp_request_get_evhttp_uri(request));
+    TAILQ_INIT(&x->query);
+    if (query) evhttp_parse_query_str(query, &x->query);
     snprintf(x->id, sizeof x->id, "req_%016" PRIx64, ++h->n_exchanges);
     h->open++;
     watch(x);
@@ -132,6 +138,10 @@ const char *exchange_header(const Exchange *x, const char *name) {
 
 const char *exchange_tail(const Exchange *x) {
     return x->tail ? x->tail : "";
+}
+
+const char *exchange_query(const Exchange *x, const char *name) {
+    return evhttp_find_header(&x->query, name);
 }
 
 const char *exchange_id(const Exchange *x) {

@@ -47,6 +47,7 @@ const char *exchange_path(const Exchange *x); /* without the query */
 const char *exchange_method(const Exchange *x);
 const char *exchange_header(const Exchange *x, const char *name); /* of the request, or NULL */
 const char *exchange_tail(const Exchange *x);                     /* what stands for the "*" of its route, decoded */
+const char *exchange_query(const Exchange *x, const char *name);  /* of the path's query, decoded, or NULL */
 /* The body as a JSON object; NULL with the reason, and then nothing is answered yet. The document is the exchange's. */
 const JsonValue *exchange_body(Exchange *x, Error *err);
 /* A number of its own: what errors, logs and answers call it by. */

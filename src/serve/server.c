@@ -15,6 +15,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+enum { MAX_RESPONSES = 1000, MAX_RESPONSE_BYTES = 64 << 20 };
 enum { MAX_BODY = 32 << 20, IDLE_SECONDS = 300, DRAIN_MILLISECONDS = 20 };
 
 struct Server {
@@ -25,6 +26,7 @@ struct Server {
     Models *models;
     Access *access;
     Metrics *metrics;
+    ResponseStore *responses;
     int wake; /* eventfd */
     struct event *woken, *stop[2], *reload, *drained;
     pthread_mutex_t lock; /* over the list of bells */
@@ -50,6 +52,10 @@ Metrics *server_metrics(Server *s) {
 
 int server_exchanges(const Server *s) {
     return http_open_exchanges(s->http);
+}
+
+ResponseStore *server_responses(Server *s) {
+    return s->responses;
 }
 
 const ServeOptions *server_options(const Server *s) {
@@ -205,6 +211,7 @@ static void server_clear(Server *s) {
     engine_free(s->engine);
     access_free(s->access);
     metrics_free(s->metrics);
+    response_store_free(s->responses);
     event_clear(s->woken);
     event_clear(s->stop[0]);
     event_clear(s->stop[1]);
@@ -221,7 +228,9 @@ bool serve(const ServeOptions *options, Error *err) {
     pthread_mutex_init(&s.lock, NULL);
     raise_file_limit();
     bool ok = (s.access = access_new(options->keys, options->n_keys, options->key_file, err)) &&
-              (s.metrics = metrics_new(err)) && open_loop(&s, err) && (s.engine = engine_new(&options->engine, err)) &&
+              (s.metrics = metrics_new(err)) && open_loop(&s, err) &&
+              (s.responses = response_store_new(MAX_RESPONSES, MAX_RESPONSE_BYTES, err)) &&
+              (s.engine = engine_new(&options->engine, err)) &&
               (s.models = models_new(s.engine, options->models, options->n_models, &options->load, err)) &&
               start_listening(&s, err);
     if (ok) event_base_dispatch(s.base);

@@ -5,6 +5,7 @@
 #include "serve/api.h"
 #include "serve/metrics.h"
 #include "serve/models.h"
+#include "serve/responses_store.h"
 
 typedef struct ServeOptions {
     const char *const *models;
@@ -34,6 +35,7 @@ typedef struct Server Server;
 Engine *server_engine(Server *s);
 Models *server_models(Server *s);
 struct event_base *server_base(Server *s);
+ResponseStore *server_responses(Server *s);
 Metrics *server_metrics(Server *s);
 int server_exchanges(const Server *s); /* requests that are being answered */
 const ServeOptions *server_options(const Server *s);
