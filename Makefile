@@ -45,7 +45,8 @@ say = $(if $(V),,@echo '  $(1)';)
 SRC := $(sort $(wildcard src/*/*.c src/*/*/*.c))
 LIB_SRC := $(filter-out src/cli/main.c,$(SRC))
 GEN_OBJ := $(if $(wildcard src/model/blueprint.h),$(BUILD)/gen/families.o)
-LIB_OBJ := $(LIB_SRC:src/%.c=$(BUILD)/%.o) $(GEN_OBJ)
+PAGE := $(sort $(filter-out %~,$(wildcard src/serve/page/*.*)))
+LIB_OBJ := $(LIB_SRC:src/%.c=$(BUILD)/%.o) $(GEN_OBJ) $(if $(PAGE),$(BUILD)/gen/page.o)
 LIB := $(BUILD)/liblockstep.a
 PROGRAM := $(if $(wildcard src/cli/main.c),$(BUILD)/lockstep)
 
@@ -64,7 +65,7 @@ $(BUILD)/%.o: src/%.c $(BUILD)/flags.list | $(SYSROOT_READY)
 # The table of model families is the list of files in their folder: a new family needs no other edit.
 FAMILIES := $(basename $(notdir $(sort $(wildcard src/model/families/*.c))))
 
-$(BUILD)/gen/families.o: $(BUILD)/gen/families.c $(BUILD)/flags.list
+$(BUILD)/gen/%.o: $(BUILD)/gen/%.c $(BUILD)/flags.list | $(SYSROOT_READY)
 	$(call say,CC $<)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/gen/families.c: $(BUILD)/sources.list
@@ -76,12 +77,17 @@ $(BUILD)/gen/families.c: $(BUILD)/sources.list
 	  echo 'const Family *const model_families[] = {$(foreach f,$(FAMILIES),&family_$(f),) NULL};'; \
 	  echo 'const int model_n_families = $(words $(FAMILIES));'; } > $@
 
+# The web page is part of the program.
+$(BUILD)/gen/page.c: $(PAGE) tools/embed_page $(BUILD)/sources.list
+	@mkdir -p $(@D)
+	@tools/embed_page $(PAGE) > $@
+
 # These two change only when their content does: another compiler or flag rebuilds, and so does a file added or removed.
 $(BUILD)/flags.list: FORCE
 	@mkdir -p $(@D); echo '$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS)' | cmp -s - $@ || echo '$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS)' > $@
 
 $(BUILD)/sources.list: FORCE
-	@mkdir -p $(@D); echo '$(LIB_OBJ) $(FAMILIES)' | cmp -s - $@ || echo '$(LIB_OBJ) $(FAMILIES)' > $@
+	@mkdir -p $(@D); echo '$(LIB_OBJ) $(FAMILIES) $(PAGE)' | cmp -s - $@ || echo '$(LIB_OBJ) $(FAMILIES) $(PAGE)' > $@
 
 $(BUILD)/layers.ok: $(SRC) $(wildcard src/*/*.h src/*/*/*.h) tools/check_layers
 	@mkdir -p $(@D)

@@ -105,7 +105,7 @@ static const char *key_of(Exchange *x) {
 }
 
 static bool is_open(const char *path) {
-    return strcmp(path, "/") == 0 || strcmp(path, "/health") == 0;
+    return strcmp(path, "/") == 0 || strncmp(path, "/page/", 6) == 0 || strcmp(path, "/health") == 0;
 }
 
 bool access_admits(Access *a, Exchange *x) {

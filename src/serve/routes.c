@@ -2,6 +2,8 @@
 #include "serve/routes.h"
 
 const HttpRoute routes[] = {
+    {"GET", "/", page},
+    {"GET", "/page/*", page_file},
     {"GET", "/health", health},
     {"GET", "/metrics", metrics},
     {"GET", "/v1/models", list_models},
