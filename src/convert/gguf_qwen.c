@@ -16,6 +16,19 @@ const Architecture gguf_qwen2 = {
     .constants = SILU,
 };
 
+/* The text model of Qwen 2 and 2.5 VL: the three counts of positions are one for text. */
+static const ConfigField qwen2_vl_fields[] = {{"rope.dimension_sections", NULL, FIELD_KNOWN, false}, {0}};
+
+const Architecture gguf_qwen2_vl = {
+    .name = "qwen2vl",
+    .model_type = "qwen2",
+    .class_name = "Qwen2ForCausalLM",
+    .rules = {gguf_rules_model, gguf_rules_norms, gguf_rules_qkv_biases, gguf_rules_mlp},
+    .fields = qwen2_vl_fields,
+    .bias_keys = {[BIASES_MLP] = ""},
+    .constants = SILU,
+};
+
 const Architecture gguf_qwen3 = {
     .name = "qwen3",
     .model_type = "qwen3",

@@ -31,7 +31,7 @@ T = gguf.GGMLQuantizationType
 CONVERTED = ["llama-llama3rope", "llama-yarn", "mixtral", "qwen2", "qwen2_moe", "qwen3", "gemma", "gemma4_text", "gemma4_text-e2b",
              "gemma4_text-moe", "phi3-longrope", "phi3-partial", "deepseek_v2", "deepseek_v3", "granite-bias", "granitemoe", "lfm2",
              "lfm2_moe", "gpt_oss", "olmo2", "olmo3-yarn", "starcoder2", "cohere", "cohere2", "mamba", "falcon_mamba",
-             "granitemoehybrid", "falcon_h1", "smollm3", "ministral3", "glm4_moe", "exaone4", "seed_oss"]
+             "granitemoehybrid", "falcon_h1", "smollm3", "ministral3", "glm4_moe", "exaone4", "seed_oss", "qwen2_5_vl"]
 MISSING = {"cohere2": {"rotary_pct": 1.0}}  # what the converter wants to find in config.json
 MULTIPLIED = ["falcon_h1"]  # weights that are no longer of bfloat16 when converted
 ENCODERS = ["bert-cls", "xlm_roberta"]
@@ -115,7 +115,7 @@ def reference(model, vocab):
 
 
 def dummy_vocabulary(self):
-    n = self.hparams["vocab_size"]
+    n = {**self.hparams, **self.hparams.get("text_config", {})}["vocab_size"]
     self.gguf_writer.add_token_type_count(self.hparams.get("type_vocab_size", 1))
     self.gguf_writer.add_tokenizer_model("gpt2")
     self.gguf_writer.add_tokenizer_pre("smollm")
@@ -136,7 +136,7 @@ def convert(source, target, kind):
         config = json.loads((folder / "config.json").read_text())
         (folder / "config.json").write_text(json.dumps({**config, **MISSING.get(target.parent.name, {})}))
         params = ModelBase.load_hparams(folder, False)
-        words = {str(i): i for i in range(params["vocab_size"])}  # Gemma's converter counts them
+        words = {str(i): i for i in range({**params, **params.get("text_config", {})}["vocab_size"])}  # Gemma's converter counts them
         (folder / "tokenizer.json").write_text(json.dumps({"model": {"vocab": words}, "added_tokens": []}))
         model = conversion.get_model_class(get_model_architecture(params, ModelType.TEXT))
         for wrapped in (model, conversion.get_model_class("LlamaForCausalLM")):  # the latter is inside Mistral 3's
