@@ -46,7 +46,7 @@ static bool make_more(Converse *c, bool prefill, ApiError *err) {
     return c->more || api_refuse(err, 500, NULL, "%s", why.text[0] ? why.text : "out of memory");
 }
 
-static bool make_prompt(Converse *c, ApiError *err) {
+bool converse_prompt(Converse *c, ApiError *err) {
     const Loaded *loaded = &c->model->loaded;
     Error why = {""};
     size_t n;
@@ -112,7 +112,7 @@ static bool put_after_reasoning(Converse *c, ApiError *err) {
     return true;
 }
 
-static bool make_shape(Converse *c, ApiError *err) {
+bool converse_shape(Converse *c, ApiError *err) {
     Request *r = &c->request;
     Error why = {""};
     if (!shape_grammar(&c->fields, &c->grammar, err)) return false;
@@ -128,7 +128,7 @@ static bool make_shape(Converse *c, ApiError *err) {
 
 bool converse_prepare(Converse *c, ApiError *err) {
     Request *r = &c->request;
-    if (!converse_settings(c, err) || !make_prompt(c, err) || !make_shape(c, err)) return false;
+    if (!converse_settings(c, err) || !converse_prompt(c, err) || !converse_shape(c, err)) return false;
     r->prompt = c->ids.ids;
     r->n_prompt = (int)c->ids.n;
     r->kept_ids = c->model->kept.ids;

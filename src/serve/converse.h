@@ -32,6 +32,10 @@ typedef struct Converse {
 
 /* Of the request, what does not depend on the prompt: how tokens are chosen, and what ends the answer. */
 bool converse_settings(Converse *c, ApiError *err);
+/* The form that the fields ask for, where the prompt is not one of messages. */
+bool converse_shape(Converse *c, ApiError *err);
+/* Renders the messages: sets the variables of the template, and the ids. */
+bool converse_prompt(Converse *c, ApiError *err);
 /* Renders the prompt and makes the request. */
 bool converse_prepare(Converse *c, ApiError *err);
 bool converse_start(Converse *c, Server *s, Exchange *x, const AskWriter *writer, void *context, Ask **out,

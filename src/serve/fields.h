@@ -25,15 +25,16 @@ typedef struct FieldBool {
 typedef struct Fields {
     const char *model, *suffix, *keep_alive, *encoding_format, *user, *previous_response_id, *reasoning_effort, *query,
         *prompt_name, *instructions;
-    const JsonValue *include, *conversation, *output_config;
+    const JsonValue *content, *tokens, *include, *conversation, *output_config;
     const JsonValue *messages, *prompt, *input, *system;
     const JsonValue *tools, *tool_choice, *functions, *response_format, *text, *thinking, *reasoning;
     const JsonValue *stop, *logit_bias, *stream_options, *chat_template_kwargs, *documents, *options, *metadata,
         *format, *think;
     const JsonValue *guided_json, *guided_choice;
     const char *guided_regex, *guided_grammar;
-    FieldBool background, stream, echo, logprobs, store, parallel_tool_calls, ignore_eos, logits_hash, raw,
-        return_documents, truncate, add_generation_prompt, continue_final_message;
+    FieldBool add_special, with_pieces, return_token_strs, background, stream, echo, logprobs, store,
+        parallel_tool_calls, ignore_eos, logits_hash, raw, return_documents, truncate, add_generation_prompt,
+        continue_final_message;
     FieldInt n, best_of, max_tokens, max_completion_tokens, top_logprobs, legacy_logprobs, top_k, seed, min_tokens,
         dimensions, top_n;
     FieldNumber temperature, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty;

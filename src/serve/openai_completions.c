@@ -260,7 +260,7 @@ static bool read_request(Completion *c, Server *s, const JsonValue *body, ApiErr
     Converse *v = &c->converse;
     Fields *f = &v->fields;
     if (!fields_read(body, API_COMPLETIONS, f, err) || !server_model(s, f->model, &v->model, err)) return false;
-    if (!read_numbers(c, err) || !converse_settings(v, err)) return false;
+    if (!read_numbers(c, err) || !converse_settings(v, err) || !converse_shape(v, err)) return false;
     if (!inputs_read(f->prompt, "prompt", MAX_PROMPTS, model_vocab_size(v->model->loaded.model), &c->prompts, err))
         return false;
     c->n = c->prompts.n * v->n_choices;

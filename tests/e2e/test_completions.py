@@ -164,3 +164,12 @@ def test_offsets_count_characters(tape):
     assert scores["tokens"] == ["bytes:\\xc3", "bytes:\\xa9", "bytes:\\xe4", "bytes:\\xb8", "bytes:\\xad", FIM[2], "Hal",
                                 "f \u2013 ", "ov", "er", END]
     assert scores["text_offset"] == [0, 0, 1, 1, 1, 2, 16, 19, 23, 25, 27]
+
+
+def test_an_answer_has_the_form_that_is_asked_for(served):
+    _, answer = served.post(PATH, ASK | {"guided_choice": ["Rome", "Oslo"]})
+    assert answer["choices"][0]["text"] in ("Rome", "Oslo") and answer["choices"][0]["finish_reason"] == "stop"
+    _, answer = served.post(PATH, ASK | {"prompt": ["a", "b"], "guided_regex": "[0-9]{3}"})
+    assert all(len(c["text"]) == 3 and c["text"].isdigit() for c in answer["choices"])
+    status, answer = served.post(PATH, ASK | {"guided_regex": "("})
+    assert status == 400 and answer["error"]["param"] == "guided_regex"
