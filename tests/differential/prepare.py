@@ -22,22 +22,9 @@ import vocabularies
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 FOLDER = ROOT / "build" / "reference"
-sys.path.insert(0, str(ROOT / "bench"))
+sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "tools")]
 from build_peer import fetch  # noqa: E402
-
-
-def install_packages():
-    target, wanted = FOLDER / "python", HERE / "requirements.txt"
-    installed = target / "requirements.txt"
-    if not installed.exists() or installed.read_text() != wanted.read_text():
-        part = FOLDER / "python.part"
-        shutil.rmtree(part, ignore_errors=True)
-        subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-warn-conflicts",
-                        "--root-user-action=ignore", "--target", str(part),
-                        "-r", str(wanted)], check=True)
-        shutil.copy(wanted, part)
-        shutil.rmtree(target, ignore_errors=True)
-        part.rename(target)
+from install_packages import install  # noqa: E402
 
 
 def unpack(sdist):
@@ -79,7 +66,7 @@ def main():
     args = parser.parse_args()
     FOLDER.mkdir(parents=True, exist_ok=True)
     (ROOT / "build" / "peer").mkdir(exist_ok=True)
-    install_packages()
+    install(HERE / "requirements.txt", FOLDER / "python")
     unpack(args.sdist)
     write_tokenizers()
     build_driver()

@@ -78,22 +78,25 @@ def dress(golden, folder):
 
 
 def write_tape(folder, pieces, *, special=(), loop=False, context=256, template=TEMPLATE, generation=None, config=None,
-               merges=()):
+               merges=(), also=()):
     """A checkpoint that answers every chat with the pieces and then the end token. Returns the id of each token by text.
 
     `special` pieces are marked special; every other piece is an ordinary added token, and a number is the id of a byte or of
-    a merge: those ("a b") are tokens from 256 on. With `loop` the last piece is followed by the first, without end.
+    a merge: those ("a b") are tokens from 256 on. With `loop` the last piece is followed by the first, without end. `also`
+    are further tapes, each played from its own first piece on, which the template must write.
     """
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    tape = [ASSISTANT, *pieces, END]
-    assert len(set(tape)) == len(tape) and not set(tape) & set(byte_alphabet())  # such a piece would be the byte's token
-    ids = {text: 256 + len(merges) + i for i, text in enumerate(piece for piece in tape if isinstance(piece, str))}
+    tapes = [[ASSISTANT, *pieces, END], *([*tape, END] for tape in also)]
+    every = [END, *(piece for tape in tapes for piece in tape[:-1])]
+    assert len(set(every)) == len(every) and not set(every) & set(byte_alphabet())  # such a piece would be the byte's token
+    ids = {text: 256 + len(merges) + i
+           for i, text in enumerate(dict.fromkeys(piece for tape in tapes for piece in tape if isinstance(piece, str)))}
     vocab = -(-(256 + len(merges) + len(ids)) // 64) * 64
-    played = [ids.get(piece, piece) for piece in tape]
-    follows = list(zip(played[1:], played))
+    played = [[ids.get(piece, piece) for piece in tape] for tape in tapes]
+    follows = [pair for tape in played for pair in zip(tape[1:], tape)]
     if loop:
-        follows[-1] = (played[1], played[-2])
+        follows[len(pieces)] = (played[0][1], played[0][-2])
     layer = "model.layers.0."
     tensors = {"model.embed_tokens.weight": matrix(vocab, vocab, ((i, i) for i in range(vocab))),
                "lm_head.weight": matrix(vocab, vocab, follows), "model.norm.weight": ones(vocab),
