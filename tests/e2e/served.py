@@ -39,6 +39,13 @@ class Served:
         assert events[-1] == "[DONE]"
         return [json.loads(event) for event in events[:-1]]
 
+    def metric(self, name):
+        """A value of /metrics, summed over its labels."""
+        status, text = self.call("GET", "/metrics")
+        values = re.findall(rf"^{name}(?:\{{.*\}})? (\S+)$", text, re.M)
+        assert status == 200 and values, name
+        return sum(map(float, values))
+
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         status = self.process.wait(timeout=30)

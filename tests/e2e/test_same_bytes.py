@@ -3,6 +3,7 @@ the id, the log-probabilities of the 20 best tokens as floats, and a hash of all
 """
 import json
 import pathlib
+import time
 
 import pytest
 
@@ -13,6 +14,13 @@ from tape import dress
 GOLDENS = pathlib.Path(__file__).resolve().parent.parent / "goldens"
 # the flags leave room for a few of the storm's sequences, and cut its prompts
 TIGHT = ["--memory", "0.001", "--parallel", "40", "--batch", "44"]
+
+
+def until(is_so, seconds=10):
+    end = time.monotonic() + seconds
+    while not is_so() and time.monotonic() < end:
+        time.sleep(0.01)
+    return is_so()
 
 
 @pytest.mark.parametrize("golden, longest", [
@@ -28,11 +36,30 @@ def test_fifty_requests_in_a_storm(program, tmp_path, golden, longest):
     try:
         with Storm(served, 1, 32, longest, 24) as storm:
             found, cached = answers_in_storm(served, bodies)
+        for name in ("lockstep_prefix_evicted_total", "lockstep_jobs_cancelled_total"):
+            assert served.metric(name) > 0, name
+        assert until(lambda: served.metric("lockstep_running") + served.metric("lockstep_waiting") == 0)
     finally:
         status = served.stop()
     assert storm.wrong == [] and storm.sent > 50 and cached > 0 and status == 0
     for body, got, expected in zip(bodies, found, alone):
         assert got == expected, body
+
+
+@pytest.mark.parametrize("golden", ["hf/llama", "hf/qwen3_next"])
+def test_sequences_that_give_up_their_memory_and_read_again(program, tmp_path, golden):
+    """Twenty answers grow until the memory that took them all in is too small."""
+    model = dress(GOLDENS / golden, tmp_path / "m")
+    bodies = [{"messages": [{"role": "user", "content": f"{i} is a number"}], "max_tokens": 190, "temperature": 1, "seed": i,
+               "logprobs": True, "top_logprobs": 20, "logits_hash": True, "ignore_eos": True} for i in range(20)]
+    alone = answers_alone(program, model, bodies)
+    served = Served(program, model, *TIGHT)
+    try:
+        found, _ = answers_in_storm(served, bodies, workers=20)
+        assert served.metric("lockstep_preempted_total") > 0
+    finally:
+        assert served.stop() == 0
+    assert found == alone
 
 
 @pytest.mark.parametrize("golden", ["hf/llama", "hf/qwen3_next", "hf/phi3-longrope"])
