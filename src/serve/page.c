@@ -8,16 +8,19 @@
 
 static const char policy[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
-    "manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'; trusted-types 'none'";
 
 static const char *type_of(const char *name) {
     static const struct {
         const char *ending, *type;
     } types[] = {
-        {".html", "text/html; charset=utf-8"},         {".css", "text/css; charset=utf-8"},
-        {".js", "text/javascript; charset=utf-8"},     {".svg", "image/svg+xml"},
-        {".webmanifest", "application/manifest+json"},
+        {".html", "text/html; charset=utf-8"},
+        {".css", "text/css; charset=utf-8"},
+        {".js", "text/javascript; charset=utf-8"},
+        {".svg", "image/svg+xml"},
+        {".woff2", "font/woff2"},
+        {".txt", "text/plain; charset=utf-8"},
     };
     const char *dot = strrchr(name, '.');
     for (size_t i = 0; dot && i < sizeof types / sizeof *types; i++)

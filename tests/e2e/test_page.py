@@ -110,7 +110,8 @@ def test_every_file_is_in_the_program(served):
     answer, body = head(served, "/")
     assert answer.status == 200 and answer.getheader("Content-Type") == "text/html; charset=utf-8"
     assert b"<title>lockstep</title>" in body
-    for name, kind in (("app.js", "text/javascript"), ("style.css", "text/css"), ("icon.svg", "image/svg+xml")):
+    for name, kind in (("app.js", "text/javascript"), ("style.css", "text/css"), ("icon.svg", "image/svg+xml"),
+                       ("math.woff2", "font/woff2"), ("math-font.txt", "text/plain")):
         answer, body = head(served, f"/page/{name}")
         assert answer.status == 200 and body and answer.getheader("Content-Type").startswith(kind)
     assert head(served, "/page/../page.c")[0].status == 404
@@ -345,12 +346,13 @@ MATHS = [
     (r"\frac{1}{n}", "<mfrac><mn>1</mn><mi>n</mi></mfrac>"),
     (r"\frac12", "<mfrac><mn>1</mn><mn>2</mn></mfrac>"),
     (r"x_i^2", "<msubsup><mi>x</mi><mi>i</mi><mn>2</mn></msubsup>"),
-    (r"f'", "<msup><mi>f</mi><mo>′</mo></msup>"),
+    (r"f'", '<mrow><mi>f</mi><mo stretchy="false" lspace="0" rspace="0">′</mo></mrow>'),
     (r"\sqrt[3]{x}", "<mroot><mi>x</mi><mn>3</mn></mroot>"),
     (r"\alpha\le\Omega", '<mi>α</mi><mo>≤</mo><mi mathvariant="normal">Ω</mi>'),
     (r"\mathbb{R}", '<mi mathvariant="normal">ℝ</mi>'),
     (r"\text{if } x", "<mtext>if&nbsp;</mtext><mi>x</mi>"),
     (r"\unknown x", '<mtext class="unknown">\\unknown</mtext><mi>x</mi>'),
+    (r"\overline{x}", '<mrow class="overline"><mi>x</mi></mrow>'),
     (r"a<b", "<mi>a</mi><mo>&lt;</mo><mi>b</mi>"),
 ]
 
@@ -363,6 +365,7 @@ def test_maths(page):
     html = render(page, "$$\n\\sum_{i=1}^n i = \\begin{cases} 1 & x \\\\ 2 & y \\end{cases}\n$$")
     assert "<munderover" in html and html.count("<mtr>") == 2 and 'display="block"' in html
     assert "<math" in render(page, "so \\(x\\) and $y$") and render(page, "\\[ x").count("<math") == 1
+    page.wait("[...document.fonts].some((f) => f.family === '\"lockstep Math\"' || f.family === 'lockstep Math')")
     for broken in ("\\frac{", "{" * 500, "\\left( x", "\\begin{matrix} a & b", "^", "_", "}", "\\", "\\sqrt[", "\\end{x}", "\\not"):
         page.run(f"import('/page/math.js').then((m) => m.mathNode({json.dumps(broken)}, true).tagName)")
 

@@ -17,6 +17,8 @@ const row = (nodes) => (nodes.length === 1 ? nodes[0] : math("mrow", null, ...no
 const operator = (text, attributes) => math("mo", attributes, text);
 const space = (width) => math("mspace", { width });
 
+const TIGHT = { stretchy: "false", lspace: "0", rspace: "0" };
+
 // ---- tokens ----
 
 const TOKEN = /\\([a-zA-Z]+)\*?|\\([\s\S])|%[^\n]*|(\s+)|(\d+(?:[.,]\d+)*)|([\s\S])/gu;
@@ -116,7 +118,7 @@ class Reader {
 
   // An atom with what hangs on it: primes, subscript and superscript, in either order.
   scripted() {
-    const base = this.peek("char", "^") || this.peek("char", "_") ? math("mrow") : this.atom();
+    let base = this.peek("char", "^") || this.peek("char", "_") ? math("mrow") : this.atom();
     if (!base) return null;
     let sub = null;
     let sup = null;
@@ -130,7 +132,7 @@ class Reader {
       else if (!sup && this.take("char", "^")) sup = this.argument();
       else break;
     }
-    if (primes) sup = sup ? math("mrow", null, operator(primes), sup) : operator(primes);
+    if (primes) base = math("mrow", null, base, operator(primes, TIGHT)); // the character is raised by itself
     if (!sub && !sup) return base;
     const tag = sub && sup ? (limits ? "munderover" : "msubsup") : sub ? (limits ? "munder" : "msub") : limits ? "mover" : "msup";
     return math(tag, null, base, ...[sub, sup].filter(Boolean));
@@ -149,7 +151,8 @@ class Reader {
     if (c === "~") return space("0.33em");
     if (c === "&") return null;
     if (/\p{L}/u.test(c)) return this.letter(c);
-    if ("()[]|/".includes(c)) return operator(c, { stretchy: "false" });
+    if (c === "|") return operator(c, TIGHT);
+    if ("()[]/".includes(c)) return operator(c, { stretchy: "false" });
     return operator({ "-": "−", "*": "∗" }[c] ?? c);
   }
 
@@ -169,8 +172,9 @@ class Reader {
   }
 
   accent(name) {
-    const [mark, under, stretches] = ACCENTS[name];
     const base = this.argument();
+    if (name === "overline" || name === "underline") return math("mrow", { class: name }, base);
+    const [mark, under, stretches] = ACCENTS[name];
     const over = operator(mark, { stretchy: stretches ? "true" : "false" });
     const node = math(under ? "munder" : "mover", { [under ? "accentunder" : "accent"]: "true" }, base, over);
     if (name.endsWith("brace")) {
@@ -325,7 +329,7 @@ const COMMANDS = {
     if (node) node.textContent += "\u0338";
     return node;
   },
-  pmod: (r) => math("mrow", null, space("1em"), operator("("), math("mi", { mathvariant: "normal" }, "mod"), space("0.33em"), r.argument(), operator(")")),
+  pmod: (r) => math("mrow", null, space("1em"), operator("(", TIGHT), math("mi", { mathvariant: "normal" }, "mod"), space("0.33em"), r.argument(), operator(")", TIGHT)),
   bmod: () => math("mo", { lspace: "0.28em", rspace: "0.28em" }, "mod"),
   tag: (r) => math("mrow", null, space("2em"), math("mtext", null, `(${r.rawArgument()})`)),
   color: (r) => (r.rawArgument(), null), textcolor: (r) => (r.rawArgument(), r.argument()), label: (r) => (r.rawArgument(), null),

@@ -76,7 +76,7 @@ function thoughtView() {
       const goes = running && !variant.content;
       element.hidden = !variant.reasoning;
       element.classList.toggle("running", goes);
-      label.textContent = goes ? "Thinking…" : variant.thoughtFor ? `Thought for ${seconds(variant.thoughtFor)}` : "Thoughts";
+      label.textContent = goes ? "Thinking…" : variant.thoughtFor > 500 ? `Thought for ${seconds(variant.thoughtFor)}` : "Thoughts";
       if (variant.reasoning) renderMarkdown(body, variant.reasoning);
     },
   };

@@ -44,7 +44,8 @@ export const ACCENTS = {
   tilde: ["~", false, false], widetilde: ["~", false, true], vec: ["→", false, false], dot: ["˙", false, false],
   ddot: ["¨", false, false], check: ["ˇ", false, false], acute: ["´", false, false], grave: ["`", false, false],
   breve: ["˘", false, false], mathring: ["˚", false, false], overrightarrow: ["→", false, true], overleftarrow: ["←", false, true],
-  underline: ["_", true, true], overbrace: ["⏞", false, true], underbrace: ["⏟", true, true],
+  underline: ["_", true, true],
+  overbrace: ["⏞", false, true], underbrace: ["⏟", true, true],
 };
 
 const upright = { upright: true };
