@@ -325,6 +325,9 @@ def test_tables_and_code(page):
     html = render(page, "```c\nint x = 1; // <b>\n```\nafter")
     assert '<span class="tok-keyword">int</span> x = <span class="tok-number">1</span>' in html
     assert '<span class="tok-comment">// &lt;b&gt;</span>' in html and html.endswith("<p>after</p>")
+    html = render(page, '```python\n"""One\nfor two."""\nx\n```')
+    assert '<span class="tok-string">"""One\nfor two."""</span>\nx' in html
+    assert '<span class="tok-comment">/* a\n b */</span>' in render(page, "```js\n/* a\n b */\n```")
     assert render(page, "```\nstill open").count("<figure") == 1
 
 

@@ -134,7 +134,7 @@ function requestFor(chat, index, goesOn) {
 async function answer(chat, index, goesOn = false) {
   const variant = activeVariant(chat.messages[index]);
   const meter = { begun: performance.now(), first: 0, last: 0, pieces: 0 };
-  const current = { chat, index, controller: new AbortController(), meter };
+  const current = { chat, index, controller: new AbortController(), meter, shown: -Infinity };
   app.runs.set(chat.id, current);
   Object.assign(variant, { finish: "", error: "" });
   chat.updated = Date.now();
@@ -142,6 +142,7 @@ async function answer(chat, index, goesOn = false) {
   notify("");
   refresh();
   showRate(current);
+  announce("Answering");
   const piece = (name) => (text) => takePiece(current, variant, name, text);
   try {
     const end = await streamAnswer(requestFor(chat, index, goesOn), current.controller.signal,
@@ -183,6 +184,8 @@ function rateOf({ first, last }, tokens) {
 }
 
 function showRate(current) {
+  if (current.meter.last - current.shown < 250) return; // a number that flickers is not read
+  current.shown = current.meter.last;
   const rate = rateOf(current.meter, current.meter.pieces);
   if (current.meter.pieces === 0) setStatus("Reading…");
   else setStatus(rate > 0 ? `${rate.toFixed(1)} tokens/s` : "");
@@ -197,6 +200,7 @@ function finish(current, variant) {
   if (store.listChats().some((c) => c.id === chat.id)) keep(chat);
   if (chat !== app.chat) return;
   refresh();
+  announce(variant.error || (variant.finish === "stopped" ? "Stopped" : "The answer is complete"));
   setStatus(usage ? describeContext(usage, variant.model) : "");
 }
 
@@ -288,6 +292,11 @@ function notify(text) {
 
 function setStatus(text) {
   ui.status.textContent = text;
+}
+
+// For those who hear the page: when something begins and ends, not each token.
+function announce(text) {
+  byId("announce").textContent = text;
 }
 
 function settingChanged(name, value) {

@@ -63,11 +63,12 @@ function languageOf(name) {
 
 function scanner(language) {
   const quote = (text) => text.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&");
+  const end = "(?![\\s\\S])"; // of the text: "$" is the end of any line here
   const parts = [];
-  if (language.block) parts.push(`(?<block>${quote(language.block[0])}[\\s\\S]*?(?:${quote(language.block[1])}|$))`);
+  if (language.block) parts.push(`(?<block>${quote(language.block[0])}[\\s\\S]*?(?:${quote(language.block[1])}|${end}))`);
   if (language.prefix) parts.push(`(?<prefix>^[ \\t]*${language.prefix}[ \\t]*\\w+)`);
   if (language.line) parts.push(`(?<line>${language.line === "#" ? "(?<![\\w$&{])" : ""}${quote(language.line)}[^\\n]*)`);
-  if (language.triple) parts.push(`(?<triple>"""[\\s\\S]*?(?:"""|$)|'''[\\s\\S]*?(?:'''|$))`);
+  if (language.triple) parts.push(`(?<triple>"""[\\s\\S]*?(?:"""|${end})|'''[\\s\\S]*?(?:'''|${end}))`);
   if (language.tags) parts.push("(?<tag></?[A-Za-z][\\w:-]*|/?>)");
   parts.push("(?<text>\"(?:[^\"\\\\\\n]|\\\\.)*\"?|`(?:[^`\\\\]|\\\\.)*`?|(?<!\\w)'(?:[^'\\\\\\n]|\\\\.)*')");
   parts.push("(?<number>\\b(?:0[xXbBoO][\\da-fA-F_]+|\\d[\\d_]*(?:\\.\\d+)?(?:[eE][+-]?\\d+)?)[a-zA-Z]{0,3}\\b)");

@@ -175,7 +175,7 @@ class Reader {
     const base = this.argument();
     if (name === "overline" || name === "underline") return math("mrow", { class: name }, base);
     const [mark, under, stretches] = ACCENTS[name];
-    const over = operator(mark, { stretchy: stretches ? "true" : "false" });
+    const over = operator(mark, stretches ? { stretchy: "true" } : { stretchy: "false", class: "mark" });
     const node = math(under ? "munder" : "mover", { [under ? "accentunder" : "accent"]: "true" }, base, over);
     if (name.endsWith("brace")) {
       node.setAttribute(under ? "accentunder" : "accent", "false");

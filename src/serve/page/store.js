@@ -114,11 +114,24 @@ export const DEFAULTS = {
 export const loadSettings = () => ({ theme: "", last: {}, ...read(SETTINGS, {}) });
 export const saveSettings = (settings) => write(SETTINGS, settings);
 
-export const loadKey = () => sessionStorage.getItem(KEY) ?? localStorage.getItem(KEY) ?? "";
+let sessionKey = ""; // where the browser stores nothing
+
+export function loadKey() {
+  try {
+    return sessionStorage.getItem(KEY) ?? localStorage.getItem(KEY) ?? sessionKey;
+  } catch {
+    return sessionKey;
+  }
+}
 
 // Until the tab closes, or, when wanted, for as long as the browser keeps it.
 export function saveKey(key, keep) {
-  localStorage.removeItem(KEY);
-  sessionStorage.removeItem(KEY);
-  if (key) (keep ? localStorage : sessionStorage).setItem(KEY, key);
+  sessionKey = key;
+  try {
+    localStorage.removeItem(KEY);
+    sessionStorage.removeItem(KEY);
+    if (key) (keep ? localStorage : sessionStorage).setItem(KEY, key);
+  } catch {
+    // then it lasts as long as the page
+  }
 }
