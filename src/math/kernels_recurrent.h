@@ -4,33 +4,30 @@
 
 enum { OUTER_LANES = 4 }; /* vectors side by side, since each waits for its own last sum */
 
-/* Columns [at, at + 16 n) of the state. */
-static inline __attribute__((always_inline)) void outer_columns(const OuterStep *s, int at, const int n) {
+/* Columns [at, at + 16 n) of the state. What the correction reads is the decayed state, which is not kept for the second
+ * pass but made again: a product costs less than a store. */
+static inline __attribute__((always_inline)) void outer_columns(const OuterStep *s, int at, const int n,
+                                                                const bool correct) {
     lf u[OUTER_LANES], out[OUTER_LANES];
-    size_t stride = (size_t)s->v_dim;
+    size_t stride = (size_t)s->v_dim, next_decay = s->decay_each;
+    const float *k = s->k, *q = s->q, *decay = s->decay;
+    float *row = s->state + at;
     for (int j = 0; j < n; j++) out[j] = u[j] = lf_set(0.0f);
-    for (int i = 0; i < s->k_dim; i++) {
-        float *row = s->state + (size_t)i * stride + at;
-        lf decay = lf_set(s->decay[s->decay_each ? i : 0]), k = lf_set(s->k[i]);
-        for (int j = 0; j < n; j++) {
-            lf state = lf_mul(lf_load(row + 16 * j), decay);
-            lf_store(row + 16 * j, state);
-            if (s->correct) u[j] = lf_fma(state, k, u[j]);
-        }
-    }
+    for (int i = 0; correct && i < s->k_dim; i++, row += stride, decay += next_decay)
+        for (int j = 0; j < n; j++)
+            u[j] = lf_fma(lf_mul(lf_load(row + 16 * j), lf_set(*decay)), lf_set(k[i]), u[j]);
     for (int j = 0; j < n; j++) {
         lf v = lf_load(s->v + at + 16 * j);
-        u[j] = lf_mul(s->correct ? lf_sub(v, u[j]) : v, lf_set(s->beta));
+        u[j] = lf_mul(correct ? lf_sub(v, u[j]) : v, lf_set(s->beta));
     }
-    for (int i = 0; i < s->k_dim; i++) {
-        float *row = s->state + (size_t)i * stride + at;
-        lf k = lf_set(s->k[i]), q = lf_set(s->q[i]);
+    row = s->state + at;
+    decay = s->decay;
+    for (int i = 0; i < s->k_dim; i++, row += stride, decay += next_decay)
         for (int j = 0; j < n; j++) {
-            lf state = lf_fma(k, u[j], lf_load(row + 16 * j));
+            lf state = lf_fma(lf_set(k[i]), u[j], lf_mul(lf_load(row + 16 * j), lf_set(*decay)));
             lf_store(row + 16 * j, state);
-            out[j] = lf_fma(state, q, out[j]);
+            out[j] = lf_fma(state, lf_set(q[i]), out[j]);
         }
-    }
     for (int j = 0; j < n; j++) lf_store(s->out + at + 16 * j, out[j]);
 }
 
@@ -51,10 +48,15 @@ static inline void outer_column(const OuterStep *s, int at) {
     s->out[at] = out;
 }
 
-static void outer_step(const OuterStep *s) {
+static inline __attribute__((always_inline)) int outer_vectors(const OuterStep *s, const bool correct) {
     int at = 0;
-    for (; at + 16 * OUTER_LANES <= s->v_dim; at += 16 * OUTER_LANES) outer_columns(s, at, OUTER_LANES);
-    for (; at + 16 <= s->v_dim; at += 16) outer_columns(s, at, 1);
+    for (; at + 16 * OUTER_LANES <= s->v_dim; at += 16 * OUTER_LANES) outer_columns(s, at, OUTER_LANES, correct);
+    for (; at + 16 <= s->v_dim; at += 16) outer_columns(s, at, 1, correct);
+    return at;
+}
+
+static void outer_step(const OuterStep *s) {
+    int at = s->correct ? outer_vectors(s, true) : outer_vectors(s, false);
     for (; at < s->v_dim; at++) outer_column(s, at);
 }
 
