@@ -111,6 +111,8 @@ static const Flag flags[FLAG_COUNT] = {
      "requests that may wait before more are refused (default 256)"},
     {FLAG_MEMORY, "--memory", NULL, KIND_NUMBER, "GB", 0.001, 1e6, ON(SERVE),
      "memory for what sequences remember, of each model (default: half of what is free)"},
+    {FLAG_KEEP, "--keep", NULL, KIND_INT, "SECONDS", 0, INT_MAX, ON(SERVE),
+     "unload a model that was not used for so long (default 0: only when another needs its memory)"},
     {FLAG_THREADS, "--threads", NULL, KIND_INT, "N", 1, 1024, EVERY,
      "threads (default: the CPUs this process may use)"},
     {FLAG_ISA, "--isa", NULL, KIND_CHOICE, "scalar|avx2|avx512|neon", 0, 0, EVERY,

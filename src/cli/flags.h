@@ -82,6 +82,7 @@ typedef enum FlagId {
     FLAG_PARALLEL,
     FLAG_QUEUE,
     FLAG_MEMORY,
+    FLAG_KEEP,
     FLAG_THREADS,
     FLAG_ISA,
     FLAG_KV,

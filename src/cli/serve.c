@@ -37,6 +37,7 @@ int command_serve(const Args *args) {
                       .engine = {.max_running = args_int(args, FLAG_PARALLEL, 0),
                                  .max_waiting = args_int(args, FLAG_QUEUE, 0),
                                  .memory = (size_t)(args_number(args, FLAG_MEMORY, 0) * 1e9)},
+                      .keep_seconds = args_int(args, FLAG_KEEP, 0),
                       .ready = show_address};
     if (!parse_batch(args, &o.engine.chunk, &err) || !setup_options(args, &o.load, &err)) return complain(&err);
     o.load.tokenizer = o.load.chat_template = LOAD_IF_THERE;

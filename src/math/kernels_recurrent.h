@@ -4,8 +4,8 @@
 
 enum { OUTER_LANES = 4 }; /* vectors side by side, since each waits for its own last sum */
 
-/* Columns [at, at + 16 n) of the state. What the correction reads is the decayed state, which is not kept for the second
- * pass but made again: a product costs less than a store. */
+/* Columns [at, at + 16 n) of the state. What the correction reads is the decayed state, which is not kept for the
+ * second pass but made again: a product costs less than a store. */
 static inline __attribute__((always_inline)) void outer_columns(const OuterStep *s, int at, const int n,
                                                                 const bool correct) {
     lf u[OUTER_LANES], out[OUTER_LANES];
@@ -14,8 +14,7 @@ static inline __attribute__((always_inline)) void outer_columns(const OuterStep 
     float *row = s->state + at;
     for (int j = 0; j < n; j++) out[j] = u[j] = lf_set(0.0f);
     for (int i = 0; correct && i < s->k_dim; i++, row += stride, decay += next_decay)
-        for (int j = 0; j < n; j++)
-            u[j] = lf_fma(lf_mul(lf_load(row + 16 * j), lf_set(*decay)), lf_set(k[i]), u[j]);
+        for (int j = 0; j < n; j++) u[j] = lf_fma(lf_mul(lf_load(row + 16 * j), lf_set(*decay)), lf_set(k[i]), u[j]);
     for (int j = 0; j < n; j++) {
         lf v = lf_load(s->v + at + 16 * j);
         u[j] = lf_mul(correct ? lf_sub(v, u[j]) : v, lf_set(s->beta));

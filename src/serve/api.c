@@ -102,6 +102,10 @@ void api_write_error(Buffer *out, Api api, const char *request_id, const ApiErro
 }
 
 void api_fail(Exchange *x, Api api, const ApiError *e) {
+    if (e->status == API_LATER) {
+        e->later(x, e->context);
+        return;
+    }
     Buffer out = {0};
     api_write_error(&out, api, exchange_id(x), e);
     if (api == API_MESSAGES) exchange_add_header(x, "request-id", exchange_id(x));

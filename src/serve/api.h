@@ -16,9 +16,13 @@ typedef enum Api {
     API_TOKENS = 128,    /* /tokenize, /detokenize, /apply-template */
 } Api;
 
+enum { API_LATER = 1 };
+
 /* Why a request is refused. */
 typedef struct ApiError {
-    int status;       /* 400, 401, 404, 503, ... */
+    int status;                                /* 400, 401, 404, 503, ...; API_LATER: not refused, see server_model */
+    void (*later)(Exchange *x, void *context); /* with API_LATER: what puts the exchange aside */
+    void *context;
     const char *code; /* "context_length_exceeded", ... or NULL; static */
     char param[128];  /* the field at fault, or empty */
     Error message;
@@ -29,7 +33,7 @@ bool api_refuse(ApiError *e, int status, const char *param, const char *format, 
     __attribute__((format(printf, 4, 5)));
 bool api_refuse_error(ApiError *e, int status, const char *param, const Error *why);
 
-/* Answers with the error in the shape of that protocol; the exchange is gone. */
+/* Answers with the error in the shape of that protocol, or puts the exchange aside; it is gone either way. */
 void api_fail(Exchange *x, Api api, const ApiError *e);
 /* Appends the error's object as that protocol has it, for the middle of a stream. */
 void api_write_error(Buffer *out, Api api, const char *request_id, const ApiError *e);

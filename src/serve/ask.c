@@ -14,6 +14,7 @@ typedef struct Choice {
 
 struct Ask {
     Server *server;
+    ServedModel *model;
     Exchange *exchange;
     Job **jobs; /* one for each prompt */
     int n_jobs;
@@ -35,6 +36,7 @@ static void ask_free(Ask *a) {
     if (a->silence) event_free(a->silence);
     for (int i = 0; i < a->n_choices && a->choices; i++) reply_free(a->choices[i].reply);
     mem_free(a->choices);
+    model_release(a->model);
     mem_free(a);
 }
 
@@ -158,7 +160,9 @@ bool ask_start(const AskOptions *o, Ask **out, ApiError *err) {
     Error why = {""};
     Ask *a = mem_zeroed(1, sizeof *a);
     if (!a) return api_refuse(err, 500, NULL, "out of memory");
-    *a = (Ask){.server = o->server, .exchange = o->exchange, .writer = o->writer, .context = o->context};
+    *a = (Ask){
+        .server = o->server, .model = o->model, .exchange = o->exchange, .writer = o->writer, .context = o->context};
+    model_hold(a->model);
     a->bell = (Bell){.server = o->server, .answer = ask_look, .context = a};
     bool ok = make_choices(a, o, &why) || api_refuse_error(err, 500, NULL, &why);
     for (int i = 0; ok && i < a->n_jobs; i++) ok = submit(a, o, i, err);

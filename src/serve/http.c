@@ -144,6 +144,10 @@ const char *exchange_query(const Exchange *x, const char *name) {
     return evhttp_find_header(&x->query, name);
 }
 
+void *exchange_server(const Exchange *x) {
+    return x->http->options.context;
+}
+
 const char *exchange_id(const Exchange *x) {
     return x->id;
 }
@@ -168,6 +172,11 @@ const JsonValue *exchange_body(Exchange *x, Error *err) {
 void exchange_on_leave(Exchange *x, void (*left)(void *context), void *context) {
     x->left = left;
     x->context = context;
+}
+
+void exchange_retry(Exchange *x) {
+    exchange_on_leave(x, NULL, NULL);
+    x->route->handle(x, x->http->options.context);
 }
 
 /* ---- answers ---- */

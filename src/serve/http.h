@@ -50,11 +50,16 @@ const char *exchange_tail(const Exchange *x);                     /* what stands
 const char *exchange_query(const Exchange *x, const char *name);  /* of the path's query, decoded, or NULL */
 /* The body as a JSON object; NULL with the reason, and then nothing is answered yet. The document is the exchange's. */
 const JsonValue *exchange_body(Exchange *x, Error *err);
+/* The context of the routes. */
+void *exchange_server(const Exchange *x);
 /* A number of its own: what errors, logs and answers call it by. */
 const char *exchange_id(const Exchange *x);
 
 /* Called when the client has left before the answer was complete; the exchange is gone after it returns. */
 void exchange_on_leave(Exchange *x, void (*left)(void *context), void *context);
+
+/* Gives the request to its handler once more, as if it had just come. */
+void exchange_retry(Exchange *x);
 
 /* Headers of the answer, before it begins. */
 void exchange_add_header(Exchange *x, const char *name, const char *value);

@@ -55,14 +55,19 @@ static void write_details(Buffer *out, const ServedModel *m) {
                       size.dtype == DTYPE_COUNT ? "" : dtype_name(size.dtype));
 }
 
+/* Of a model that is not loaded there is nothing to tell but its name. */
 static void write_model(Buffer *out, const ServedModel *m, bool running) {
-    ModelSize size = model_size(m->loaded.checkpoint);
     buffer_byte(out, '{');
     api_write_text(out, "name", m->name, strlen(m->name));
     buffer_text(out, ", ");
     api_write_text(out, "model", m->name, strlen(m->name));
     buffer_text(out, ", ");
     api_write_time(out, "modified_at", m->created, 0);
+    if (m->state != MODEL_READY) {
+        buffer_text(out, ", \"size\": 0, \"digest\": \"\", \"details\": {}}");
+        return;
+    }
+    ModelSize size = model_size(m->loaded.checkpoint);
     buffer_printf(out, ", \"size\": %" PRIu64 ", \"digest\": \"%016" PRIx64 "\", ", size.bytes,
                   checkpoint_hash(m->loaded.checkpoint));
     if (running) {
@@ -79,8 +84,10 @@ static void reply_models(Exchange *x, Server *s, bool running) {
     Buffer out = {0};
     buffer_text(&out, "{\"models\": [");
     for (int i = 0; i < models_count(models); i++) {
-        buffer_text(&out, i ? ", " : "");
-        write_model(&out, models_at(models, i), running);
+        const ServedModel *m = models_at(models, i);
+        if (running && m->state != MODEL_READY) continue;
+        buffer_text(&out, out.data[out.length - 1] == '[' ? "" : ", ");
+        write_model(&out, m, running);
     }
     buffer_text(&out, "]}");
     exchange_reply_json(x, 200, &out);

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 enum { MAX_RESPONSES = 1000, MAX_RESPONSE_BYTES = 64 << 20 };
-enum { MAX_BODY = 32 << 20, IDLE_SECONDS = 300, DRAIN_MILLISECONDS = 20 };
+enum { MAX_BODY = 32 << 20, IDLE_SECONDS = 300, DRAIN_MILLISECONDS = 20, SWEEP_SECONDS = 1 };
 
 struct Server {
     ServeOptions options;
@@ -28,7 +28,9 @@ struct Server {
     Metrics *metrics;
     ResponseStore *responses;
     int wake; /* eventfd */
-    struct event *woken, *stop[2], *reload, *drained;
+    struct event *woken, *stop[2], *reload, *drained, *sweep;
+    struct Parked *parked; /* exchanges that wait for a model */
+    Bell models_bell;
     pthread_mutex_t lock; /* over the list of bells */
     Bell *bells, **last_bell;
     bool stopping;
@@ -62,10 +64,90 @@ const ServeOptions *server_options(const Server *s) {
     return &s->options;
 }
 
+/* ---- models that are not there yet ---- */
+
+/* An exchange that waits for a model. */
+typedef struct Parked {
+    Server *server;
+    ServedModel *model;
+    Exchange *exchange;
+    struct Parked *next;
+} Parked;
+
+static void unpark(Parked *p) {
+    Parked **at = &p->server->parked;
+    while (*at != p) at = &(*at)->next;
+    *at = p->next;
+    mem_free(p);
+}
+
+static void parked_left(void *context) {
+    unpark(context);
+}
+
+/* The models may be changing while an exchange is put aside; nothing is lost, for states change on the loop only. */
+static void park(Exchange *x, void *context) {
+    Parked *p = mem_zeroed(1, sizeof *p);
+    ServedModel *model = context;
+    Server *s = exchange_server(x);
+    if (!p) {
+        ApiError err;
+        api_refuse(&err, 500, NULL, "out of memory");
+        api_fail(x, API_CHAT, &err);
+        return;
+    }
+    *p = (Parked){s, model, x, s->parked};
+    s->parked = p;
+    exchange_on_leave(x, parked_left, p);
+    models_load(s->models, model);
+}
+
+static Parked *next_parked(Server *s, const ServedModel *model) {
+    Parked *p = s->parked;
+    while (p && p->model != model) p = p->next;
+    return p;
+}
+
+/* A model that was unloaded meanwhile is loaded again for who waits for it; one that can not be loaded is refused to
+ * all. */
+static void on_models(void *context) {
+    Server *s = context;
+    for (ServedModel *m; (m = models_take(s->models));) {
+        bool failed = m->state == MODEL_COLD && m->failure.text[0];
+        if (m->state == MODEL_COLD && !failed && next_parked(s, m)) models_load(s->models, m);
+        if (m->state != MODEL_READY && !failed) continue;
+        for (Parked *p; (p = next_parked(s, m));) {
+            Exchange *x = p->exchange;
+            unpark(p);
+            if (!failed) {
+                exchange_retry(x);
+                continue;
+            }
+            ApiError err;
+            api_refuse(&err, 500, "model", "the model '%s' can not be loaded: %s", m->name, m->failure.text);
+            exchange_on_leave(x, NULL, NULL);
+            api_fail(x, API_CHAT, &err);
+        }
+        m->failure.text[0] = '\0';
+    }
+}
+
+static void on_sweep(evutil_socket_t fd, short what, void *argument) {
+    (void)fd, (void)what;
+    Server *s = argument;
+    models_sweep(s->models);
+}
+
 bool server_model(Server *s, const char *name, ServedModel **out, ApiError *err) {
-    if ((*out = models_find(s->models, name))) return true;
-    api_refuse(err, 404, "model", "there is no model '%s' here: GET /v1/models lists those there are", name);
-    err->code = "model_not_found";
+    ServedModel *m = models_find(s->models, name);
+    if (!m) {
+        api_refuse(err, 404, "model", "there is no model '%s' here: GET /v1/models lists those there are", name);
+        err->code = "model_not_found";
+        return false;
+    }
+    *out = m;
+    if (m->state == MODEL_READY) return true;
+    *err = (ApiError){.status = API_LATER, .later = park, .context = m};
     return false;
 }
 
@@ -168,7 +250,10 @@ static bool open_loop(Server *s, Error *err) {
     s->stop[1] = evsignal_new(s->base, SIGTERM, on_stop, s);
     s->reload = evsignal_new(s->base, SIGHUP, on_reload, s);
     s->drained = event_new(s->base, -1, EV_PERSIST, on_drained, s);
-    if (!s->woken || !s->stop[0] || !s->stop[1] || !s->reload || !s->drained) return error_memory(err, "the server");
+    s->sweep = event_new(s->base, -1, EV_PERSIST, on_sweep, s);
+    s->models_bell = (Bell){.server = s, .answer = on_models, .context = s};
+    if (!s->sweep || !s->woken || !s->stop[0] || !s->stop[1] || !s->reload || !s->drained)
+        return error_memory(err, "the server");
     event_add(s->woken, NULL);
     return true;
 }
@@ -189,6 +274,7 @@ static bool start_listening(Server *s, Error *err) {
     event_add(s->stop[0], NULL);
     event_add(s->stop[1], NULL);
     event_add(s->reload, NULL);
+    event_add(s->sweep, &(struct timeval){SWEEP_SECONDS, 0});
     if (o->ready) o->ready(o->host, http_port(s->http));
     return true;
 }
@@ -217,9 +303,22 @@ static void server_clear(Server *s) {
     event_clear(s->stop[1]);
     event_clear(s->reload);
     event_clear(s->drained);
+    event_clear(s->sweep);
     if (s->base) event_base_free(s->base);
     if (s->wake >= 0) close(s->wake);
     pthread_mutex_destroy(&s->lock);
+}
+
+static Models *open_models(Server *s, Error *err) {
+    const ServeOptions *o = &s->options;
+    ModelsOptions m = {.engine = s->engine,
+                       .paths = o->models,
+                       .n = o->n_models,
+                       .load = &o->load,
+                       .keep_seconds = o->keep_seconds,
+                       .changed = server_ring,
+                       .context = &s->models_bell};
+    return models_new(&m, err);
 }
 
 bool serve(const ServeOptions *options, Error *err) {
@@ -230,8 +329,7 @@ bool serve(const ServeOptions *options, Error *err) {
     bool ok = (s.access = access_new(options->keys, options->n_keys, options->key_file, err)) &&
               (s.metrics = metrics_new(err)) && open_loop(&s, err) &&
               (s.responses = response_store_new(MAX_RESPONSES, MAX_RESPONSE_BYTES, err)) &&
-              (s.engine = engine_new(&options->engine, err)) &&
-              (s.models = models_new(s.engine, options->models, options->n_models, &options->load, err)) &&
+              (s.engine = engine_new(&options->engine, err)) && (s.models = open_models(&s, err)) &&
               start_listening(&s, err);
     if (ok) event_base_dispatch(s.base);
     server_clear(&s);

@@ -20,6 +20,7 @@ typedef struct ServeOptions {
     const char *origins;  /* CORS: allowed origins with commas between, or "*"; NULL: none */
     size_t max_body;      /* 0: 32 MB */
     int idle_seconds;     /* 0: 300 */
+    int keep_seconds;     /* an unused model is unloaded after them; 0: when memory asks only */
     /* Called once it listens, with the address to show. */
     void (*ready)(const char *host, int port);
 } ServeOptions;
@@ -39,7 +40,9 @@ ResponseStore *server_responses(Server *s);
 Metrics *server_metrics(Server *s);
 int server_exchanges(const Server *s); /* requests that are being answered */
 const ServeOptions *server_options(const Server *s);
-/* The model of that name, or false with a 404 in *err. */
+/* The model of that name, ready; else false with a 404 in *err, or with API_LATER, by which api_fail keeps the exchange
+ * until the model is loaded and then calls its handler again. So it comes before anything that can not be done twice.
+ */
 bool server_model(Server *s, const char *name, ServedModel **out, ApiError *err);
 
 /* Something that the loop looks after once the engine's thread has called server_ring: in a list with others, so that a

@@ -14,14 +14,18 @@ void health(Exchange *x, void *context) {
 static void write_model(Buffer *out, const ServedModel *m) {
     buffer_byte(out, '{');
     api_write_text(out, "id", m->name, strlen(m->name));
-    buffer_printf(out,
-                  ", \"object\": \"model\", \"type\": \"model\", \"created\": %" PRId64
-                  ", \"owned_by\": \"lockstep\", \"max_model_len\": %d, ",
-                  m->created, model_context(m->loaded.model));
+    buffer_printf(
+        out, ", \"object\": \"model\", \"type\": \"model\", \"created\": %" PRId64 ", \"owned_by\": \"lockstep\", ",
+        m->created);
     api_write_text(out, "display_name", m->name, strlen(m->name));
     buffer_text(out, ", ");
     api_write_time(out, "created_at", m->created, 0);
-    buffer_printf(out, ", \"max_input_tokens\": %d}", model_context(m->loaded.model));
+    bool ready = m->state == MODEL_READY;
+    if (ready) {
+        int context = model_context(m->loaded.model);
+        buffer_printf(out, ", \"max_model_len\": %d, \"max_input_tokens\": %d", context, context);
+    }
+    buffer_printf(out, ", \"loaded\": %s}", ready ? "true" : "false");
 }
 
 void list_models(Exchange *x, void *context) {

@@ -76,6 +76,7 @@ void vector_texts_clear(VectorTexts *t) {
 
 static void vectors_free(Vectors *v) {
     server_forget(v->o.server, &v->bell);
+    model_release(v->o.model);
     pthread_mutex_destroy(&v->lock);
     mem_free(v->out);
     mem_free(v);
@@ -157,6 +158,7 @@ bool vectors_start(const VectorsOptions *o, ApiError *err) {
         return api_refuse(err, 500, NULL, "out of memory");
     }
     *v = (Vectors){.o = *o, .out = out};
+    model_hold(o->model);
     v->bell = (Bell){.server = o->server, .answer = on_bell, .context = v};
     pthread_mutex_init(&v->lock, NULL);
     place_inputs(o->texts);

@@ -1,6 +1,7 @@
 """The server as clients see it over HTTP: the chat endpoint, whole and streamed, its errors, and the same bytes as
 `generate`."""
 import json
+import time
 
 import pytest
 
@@ -148,3 +149,32 @@ def test_a_choice_of_tools_is_kept(served):
     custom = {"type": "custom", "name": "shell"}
     status, answer = served.post("/v1/chat/completions", ASK | {"tools": [custom]})
     assert status == 400 and "shell" in answer["error"]["message"]
+
+
+def test_models_are_loaded_when_asked_for(program, smollm2, tmp_path):
+    second = tmp_path / "second"
+    second.symlink_to(smollm2)
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "config.json").write_text("{\"model_type\": \"nothing\"}")
+    s = Served(program, smollm2, second, broken, "--keep", "2")
+    try:
+        def loaded():
+            return {m["id"]: m["loaded"] for m in json.loads(s.call("GET", "/v1/models")[1])["data"]}
+
+        assert loaded() == {"smollm2-135m": True, "second": False, "broken": False}
+        status, answer = s.post("/v1/chat/completions", ASK | {"model": "second"})
+        assert status == 200 and answer["model"] == "second"
+        assert answer["choices"][0]["message"]["content"] == "The capital of France is Paris."
+        assert loaded()["second"]
+        status, answer = s.post("/v1/chat/completions", ASK | {"model": "broken"})
+        assert status == 500 and "has no weights" in answer["error"]["message"]
+        status, answer = s.post("/v1/chat/completions", ASK | {"model": "elsewhere"})
+        assert status == 404 and answer["error"]["code"] == "model_not_found"
+        deadline = time.monotonic() + 20
+        while any(loaded().values()) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert not any(loaded().values())
+        assert s.post("/v1/chat/completions", ASK | {"model": str(smollm2)})[0] == 200  # and it comes back
+    finally:
+        assert s.stop() == 0
