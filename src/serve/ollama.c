@@ -220,7 +220,7 @@ static bool make_messages(OllamaAnswer *a, ApiError *err) {
     if (ok && (out.failed || !(a->messages = json_parse(out.data, out.length, 0, &why))))
         ok = api_refuse_error(err, 500, NULL, &why);
     buffer_clear(&out);
-    a->converse.messages = json_root(a->messages);
+    if (ok) a->converse.messages = json_root(a->messages);
     return ok;
 }
 
