@@ -64,12 +64,12 @@ class Browser:
     and complains of."""
 
     def __init__(self, program):
-        self.profile = tempfile.TemporaryDirectory(prefix="lockstep-chromium-")
+        self.profile = tempfile.TemporaryDirectory(prefix="lockstep-chromium-", ignore_cleanup_errors=True)
         self.process = subprocess.Popen(
             [program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
              "--disable-background-networking", "--disable-component-update", "--hide-scrollbars", "--remote-debugging-port=0",
              f"--user-data-dir={self.profile.name}", "about:blank"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace")
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         port = self.read_port()
         for _ in range(100):
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/json") as answer:
@@ -83,10 +83,13 @@ class Browser:
             self.command(f"{domain}.enable")
 
     def read_port(self):
-        for line in self.process.stderr:
-            match = re.search(r"DevTools listening on ws://[^:]+:(\d+)/", line)
-            if match:
-                return int(match.group(1))
+        """From the file that Chromium writes; its standard error, if nobody read it, would fill up and stop it."""
+        path = pathlib.Path(self.profile.name) / "DevToolsActivePort"
+        for _ in range(600):
+            lines = path.read_text().split() if path.exists() else []
+            if len(lines) == 2:
+                return int(lines[0])
+            time.sleep(0.1)
         raise AssertionError("Chromium did not start")
 
     def command(self, method, **parameters):
@@ -167,5 +170,4 @@ class Browser:
         self.socket.close()
         self.process.terminate()
         self.process.wait(timeout=30)
-        self.process.stderr.close()
         self.profile.cleanup()

@@ -251,12 +251,14 @@ def test_settings_go_into_the_request(page):
     assert set(page.bodies[1]) == {"model", "messages", "stream", "stream_options"}
 
 
-def test_what_the_server_refuses_is_shown(page):
+def test_what_the_server_refuses_is_shown_and_not_sent_again(page):
     ask(page, "x" * 300, wait=False)
     page.wait("document.querySelector('.note.error:not([hidden])')")
     assert "256" in text_of(page, ".note.error")
     page.run("1")
     page.problems.clear()  # the browser itself logs the status 400
+    ask(page, "Hello")
+    assert page.bodies[-1]["messages"] == [{"role": "user", "content": "Hello"}]
 
 
 # ---- what a model writes ----
@@ -463,7 +465,13 @@ def test_a_key_is_asked_for(program, models, chromium):
     s = Served(program, models / "plain", "--api-key", "sesame")
     try:
         open_page(chromium, s.port, "document.querySelector('#key-dialog')?.open")
+        chromium.type("parsley")
+        chromium.press("Enter")
+        chromium.wait("document.querySelector('#key-why').textContent.includes('does not know')")
+        chromium.click("#key-cancel")
+        chromium.click("#notice button")
         chromium.click("#key")
+        chromium.run("document.activeElement.select()")
         chromium.type("sesame")
         chromium.press("Enter")
         chromium.wait("document.querySelector('#model option')?.value === 'plain'")

@@ -124,8 +124,11 @@ function startVariant(index) {
 
 function requestFor(chat, index, goesOn) {
   const messages = chat.settings.system ? [{ role: "system", content: chat.settings.system }] : [];
-  for (const m of chat.messages.slice(0, index))
-    messages.push({ role: m.role, content: m.role === "user" ? m.content : activeVariant(m).content });
+  for (const m of chat.messages.slice(0, index)) {
+    const said = m.role === "user" ? m : activeVariant(m);
+    if (said.error && !said.content) messages.pop(); // a question that was refused would be refused again
+    else messages.push({ role: m.role, content: said.content });
+  }
   if (goesOn) messages.push({ role: "assistant", content: activeVariant(chat.messages[index]).content });
   return { model: ui.model.value, messages, ...requestFields(chat.settings) };
 }
@@ -211,7 +214,7 @@ function describeContext(usage, model) {
 
 function failed(variant, error) {
   variant.error = error instanceof ApiError ? error.message : `The page failed: ${error.message}`;
-  if (error.status === 401) askForKey(error.message);
+  if (error.status === 401) askForKey();
 }
 
 function stop() {
@@ -254,8 +257,8 @@ function chooseVariant(index, variant) {
 
 // ---- the key, the models, notices ----
 
-function askForKey(why) {
-  byId("key-why").textContent = why;
+function askForKey() {
+  byId("key-why").textContent = store.loadKey() ? "The server does not know this key." : "This server asks for a key.";
   byId("key").value = store.loadKey();
   if (!byId("key-dialog").open) byId("key-dialog").showModal();
 }
@@ -271,8 +274,10 @@ async function loadModels() {
     app.models = await listModels();
     notify("");
   } catch (error) {
-    if (error.status === 401) askForKey(error.message);
-    notify(error.message);
+    if (error.status === 401) {
+      askForKey();
+      notify("This server asks for a key.", "Enter it", askForKey);
+    } else notify(error.message, "Try again", loadModels);
   }
   ui.model.replaceChildren(...app.models.map((m) => make("option", { value: m.id }, m.id)));
   showModel();
@@ -285,8 +290,9 @@ function showModel() {
   else if (app.models.length > 0) ui.model.value = app.models[0].id;
 }
 
-function notify(text) {
-  ui.notice.textContent = text;
+// With a button, where something can be done about it.
+function notify(text, verb, act) {
+  ui.notice.replaceChildren(text, ...(verb ? [" ", make("button", { type: "button", class: "link", onclick: act }, verb)] : []));
   ui.notice.hidden = text === "";
 }
 

@@ -114,6 +114,7 @@ function assistantView(message, index, actions) {
     note.hidden = running || note.textContent === "";
     note.classList.toggle("error", v.error !== "");
     tools.hidden = running;
+    copy.hidden = edit.hidden = v.content === "";
     pager.hidden = !last || message.variants.length < 2;
     count.textContent = `${message.active + 1} / ${message.variants.length}`;
     back.disabled = message.active === 0;
