@@ -345,6 +345,7 @@ static bool read_request(Message *m, Server *s, const JsonValue *body, bool coun
     v->messages = json_root(m->messages);
     v->max_tokens = f->max_tokens.set ? f->max_tokens.value : 0;
     v->n_choices = 1;
+    v->stops_name = "stop_sequences";
     m->streams = f->stream.value;
     m->stop = -1;
     return read_thinking(m, err) && read_tools(m, err) && converse_prepare(v, err);

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+enum { MAX_STOPS = 64 };
+
 int64_t converse_limit(FieldInt a, FieldInt b) {
     if (a.set && b.set) return a.value < b.value ? a.value : b.value;
     return a.set ? a.value : b.set ? b.value : -1;
@@ -77,7 +79,7 @@ bool converse_settings(Converse *c, ApiError *err) {
     const Defaults *d = &loaded->defaults;
     Request *r = &c->request;
     if (!fields_sampling(&c->fields, &d->sampling, model_vocab_size(loaded->model), &r->sampling, &c->bias, err) ||
-        !fields_stops(c->fields.stop, "stop", 16, &c->stops, &r->n_stops, err))
+        !fields_stops(c->fields.stop, c->stops_name ? c->stops_name : "stop", MAX_STOPS, &c->stops, &r->n_stops, err))
         return false;
     r->stops = c->stops;
     r->max_tokens = (int)c->max_tokens;

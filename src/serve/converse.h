@@ -14,6 +14,7 @@ typedef struct Converse {
     const JsonValue *messages;
     const JsonValue *tools;      /* as the chat API has them; NULL: none, and calls are text then */
     bool fixed_thinking, thinks; /* whether the template is told to let the model think (enable_thinking) */
+    const char *stops_name;      /* what clients call stop strings; NULL: "stop" */
     int64_t max_tokens;          /* -1: as many as there is room for */
     int n_choices;
     bool must_call, one_call; /* the answer must be tool calls, or one, */

@@ -1,5 +1,7 @@
 """Anthropic's API over HTTP: /v1/messages and /v1/messages/count_tokens, on models that play their answer."""
+import http.client
 import json
+import time
 
 import pytest
 
@@ -207,7 +209,8 @@ def test_what_is_wrong_is_named(serve):
     for change, name in (({"messages": []}, "messages"), ({"messages": {}}, "messages"),
                          ({"messages": [{"role": "robot", "content": "x"}]}, "messages[0].role"),
                          ({"messages": [{"role": "user", "content": picture}]}, "messages[0].content[0]"),
-                         ({"temperature": "hot"}, "temperature"), ({"thinking": {"type": "maybe"}}, "thinking"),
+                         ({"temperature": "hot"}, "temperature"), ({"stop_sequences": [""]}, "stop_sequences"), ({"stop_sequences": "a"}, "stop_sequences"),
+                         ({"system": 3}, "system"), ({"thinking": {"type": "maybe"}}, "thinking"),
                          ({"tools": [{"type": "bash_20250124", "name": "bash"}]}, "bash_20250124"),
                          ({"tool_choice": {"type": "any"}}, "tool_choice"), ({"tool_choice": "auto"}, "tool_choice"),
                          ({"tools": TOOLS, "tool_choice": {"type": "tool", "name": "weg"}}, "tool_choice")):
@@ -217,3 +220,37 @@ def test_what_is_wrong_is_named(serve):
         assert name in answer["error"]["message"]
     status, text = s.call("POST", "/v1/messages", b'{"a":1')
     assert status == 400 and json.loads(text)["type"] == "error"
+
+
+def leave_open(s, **fields):
+    """A stream that nobody reads."""
+    connection = http.client.HTTPConnection("127.0.0.1", s.port, timeout=60)
+    connection.request("POST", "/v1/messages", json.dumps(ASK | {"stream": True} | fields).encode())
+    connection.getresponse()
+    return connection
+
+
+def wait_for(s, line):
+    """Until the metrics have it."""
+    for _ in range(500):
+        if line in s.call("GET", "/metrics")[1].splitlines():
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"{line}: it does not come")
+
+
+def test_too_many_at_once(serve):
+    """cases.md, number 26, in this protocol: whoever leaves makes room."""
+    s = serve(["Red", " apple"], "--parallel", "1", "--queue", "1", loop=True, context=60000)
+    one = leave_open(s, max_tokens=50000)
+    wait_for(s, 'lockstep_running{model="m"} 1')
+    two = leave_open(s, max_tokens=50000)
+    wait_for(s, 'lockstep_waiting{model="m"} 1')
+    status, answer = create(s)
+    assert status == 529 and answer["type"] == "error" and answer["error"]["type"] == "overloaded_error"
+    two.close()
+    one.close()
+    wait_for(s, 'lockstep_running{model="m"} 0')
+    wait_for(s, 'lockstep_jobs_cancelled_total{model="m"} 2')
+    status, answer = create(s, max_tokens=3)
+    assert status == 200 and answer["content"][0]["text"] == "Red appleRed"
