@@ -1,8 +1,9 @@
-/* POST /v1/embeddings: a vector of each text. A text that is too long is refused, never cut: the client would not know.
- */
+/* POST /v1/embeddings, and Ollama's /api/embed, which differs in the form of the answer only: a vector of each text. A
+ * text that is too long is refused, never cut: the client would not know. */
 #include "base/base64.h"
 #include "base/memory.h"
 #include "serve/fields.h"
+#include "serve/ollama.h"
 #include "serve/openai.h"
 #include "serve/routes.h"
 #include "serve/vectors.h"
@@ -20,6 +21,7 @@ typedef struct Embeddings {
     VectorTexts texts;
     int size; /* values of a vector that are sent */
     bool base64;
+    Api api; /* whose form the answer has */
 } Embeddings;
 
 static void embeddings_free(void *context) {
@@ -37,23 +39,32 @@ static void write_vector(const float *v, int n, bool base64, Buffer *out) {
     buffer_text(out, base64 ? "\"" : "]");
 }
 
+static void write_end(Embeddings *e, Buffer *out) {
+    buffer_text(out, "], ");
+    api_write_text(out, "model", e->model->name, strlen(e->model->name));
+    if (e->api == API_OLLAMA)
+        buffer_printf(out, ", \"prompt_eval_count\": %zu}", e->texts.ids.n);
+    else
+        buffer_printf(out, ", \"usage\": {\"prompt_tokens\": %zu, \"total_tokens\": %zu}}", e->texts.ids.n,
+                      e->texts.ids.n);
+}
+
 static void on_done(void *context, const float *vectors) {
     Embeddings *e = context;
     Buffer out = {0};
     int size = embedder_size(e->model->embedder);
+    bool bare = e->api == API_OLLAMA;
     float *cut = mem_array((size_t)e->size, sizeof *cut);
-    buffer_text(&out, "{\"object\": \"list\", \"data\": [");
+    buffer_text(&out, bare ? "{\"embeddings\": [" : "{\"object\": \"list\", \"data\": [");
     for (int i = 0; cut && i < e->texts.n; i++) {
         const float *v = vectors + (size_t)i * (size_t)size;
         if (e->size < size) pooling_unit(v, cut, e->size);
-        buffer_printf(&out, "%s{\"object\": \"embedding\", \"index\": %d, \"embedding\": ", i ? ", " : "", i);
+        buffer_text(&out, i ? ", " : "");
+        if (!bare) buffer_printf(&out, "{\"object\": \"embedding\", \"index\": %d, \"embedding\": ", i);
         write_vector(e->size < size ? cut : v, e->size, e->base64, &out);
-        buffer_byte(&out, '}');
+        if (!bare) buffer_byte(&out, '}');
     }
-    buffer_text(&out, "], ");
-    api_write_text(&out, "model", e->model->name, strlen(e->model->name));
-    buffer_printf(&out, ", \"usage\": {\"prompt_tokens\": %zu, \"total_tokens\": %zu}}", e->texts.ids.n,
-                  e->texts.ids.n);
+    write_end(e, &out);
     if (!cut) out.failed = true;
     exchange_reply_json(e->exchange, 200, &out);
     mem_free(cut);
@@ -63,7 +74,7 @@ static void on_done(void *context, const float *vectors) {
 
 static void on_fail(void *context, const char *why) {
     Embeddings *e = context;
-    openai_fail_late(e->exchange, API_EMBEDDINGS, why);
+    openai_fail_late(e->exchange, e->api, why);
     embeddings_free(e);
 }
 
@@ -94,19 +105,22 @@ static bool read_texts(Embeddings *e, ApiError *err) {
 
 static bool read_request(Embeddings *e, Server *s, const JsonValue *body, ApiError *err) {
     Fields *f = &e->fields;
-    if (!fields_read(body, API_EMBEDDINGS, f, err) || !server_model(s, f->model, &e->model, err)) return false;
+    if (!fields_read(body, API_EMBEDDINGS, f, err)) return false;
+    bool found =
+        e->api == API_OLLAMA ? ollama_model(s, f->model, &e->model, err) : server_model(s, f->model, &e->model, err);
+    if (!found) return false;
     int vocab = model_vocab_size(e->model->loaded.model);
     return inputs_read(f->input, "input", MAX_INPUTS, vocab, &e->inputs, err) &&
            vector_texts_new(&e->texts, e->model, e->inputs.n, err) && read_form(e, err) && read_texts(e, err);
 }
 
-void openai_embeddings(Exchange *x, void *context) {
-    Server *s = context;
+static void answer(Exchange *x, Server *s, Api api) {
     ApiError err = {0};
     Error why = {""};
     Embeddings *e = mem_zeroed(1, sizeof *e);
     const JsonValue *body = exchange_body(x, &why);
     if (e) e->exchange = x;
+    if (e) e->api = api;
     bool ok = e ? body || api_refuse_error(&err, 400, NULL, &why) : api_refuse(&err, 500, NULL, "out of memory");
     ok = ok && read_request(e, s, body, &err);
     if (ok) {
@@ -121,5 +135,13 @@ void openai_embeddings(Exchange *x, void *context) {
         if (vectors_start(&o, &err)) return;
     }
     if (e) embeddings_free(e);
-    api_fail(x, API_EMBEDDINGS, &err);
+    api_fail(x, api, &err);
+}
+
+void openai_embeddings(Exchange *x, void *context) {
+    answer(x, context, API_EMBEDDINGS);
+}
+
+void ollama_embed(Exchange *x, void *context) {
+    answer(x, context, API_OLLAMA);
 }

@@ -24,6 +24,7 @@ const HttpRoute routes[] = {
     {"POST", "/v1/messages/count_tokens", anthropic_count_tokens},
     {"POST", "/api/chat", ollama_chat},
     {"POST", "/api/generate", ollama_generate},
+    {"POST", "/api/embed", ollama_embed},
     {"GET", "/api/tags", ollama_tags},
     {"GET", "/api/ps", ollama_ps},
     {"POST", "/api/show", ollama_show},

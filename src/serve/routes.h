@@ -11,7 +11,7 @@ HttpHandler openai_chat, openai_completions, openai_embeddings, rerank;
 HttpHandler tokenize, detokenize, apply_template;
 HttpHandler responses_create, responses_get, responses_delete, responses_post;
 HttpHandler anthropic_create, anthropic_count_tokens;
-HttpHandler ollama_chat, ollama_generate, ollama_tags, ollama_show, ollama_ps, ollama_version;
+HttpHandler ollama_chat, ollama_generate, ollama_embed, ollama_tags, ollama_show, ollama_ps, ollama_version;
 HttpHandler health, metrics;
 HttpHandler page, page_file;
 HttpHandler list_models, get_model;

@@ -77,6 +77,15 @@ def test_base64_holds_the_same_floats(served):
         assert data == struct.pack("<320f", *vector)
 
 
+def test_ollamas_answer_holds_the_same_floats(served):
+    texts = ["hello", "hello world"]
+    status, answer = served.post("/api/embed", {"model": "mean", "input": texts})
+    assert status == 200 and answer["prompt_eval_count"] == 5 + 11
+    assert answer["embeddings"] == vectors(served.post(PATH, {"model": "mean", "input": texts})[1])
+    status, answer = served.post("/api/embed", {"model": "mean", "input": ""})
+    assert status == 400 and "input" in answer["error"]
+
+
 def test_ids_are_texts_too(served):
     by_text = vectors(served.post(PATH, {"model": "mean", "input": "ab"})[1])
     assert vectors(served.post(PATH, {"model": "mean", "input": [97, 98]})[1]) == by_text
