@@ -106,7 +106,7 @@ static void count_models(Server *s, Counted *out) {
     Models *models = server_models(s);
     for (int i = 0; i < models_count(models) && out->n < ENGINE_MODELS; i++) {
         const ServedModel *m = models_at(models, i);
-        if (!m->lane) continue;
+        if (m->state != MODEL_READY) continue;
         EngineCounts *c = &out->counts[out->n];
         *c = engine_counts(server_engine(s), m->lane);
         c->prefix.misses -= c->prefix.misses_cut + c->prefix.misses_side; /* what is left is new */

@@ -1,6 +1,9 @@
 """GET /metrics: what was asked, answered, shared and cached adds up."""
 import re
 
+from served import Served
+from tape import write_tape
+
 
 def read(s):
     """{name with labels: value}; the page must be well formed."""
@@ -56,3 +59,16 @@ def test_counts(serve):
         assert buckets == sorted(buckets) and buckets[-1] == m[name + "_count"] == n
         assert m[name + "_sum"] >= 0
     assert m["process_resident_memory_bytes"] > 1e6 and m["lockstep_open_requests"] == 1
+
+
+def test_each_model_has_its_own(program, tmp_path):
+    for name in ("m", "n"):
+        write_tape(tmp_path / name, ["Red"])
+    s = Served(program, tmp_path / "m", tmp_path / "n")
+    try:
+        assert not any('model="n"' in key for key in read(s))  # it is not loaded yet
+        assert s.post("/api/generate", {"model": "n", "prompt": "hello", "stream": False})[1]["response"] == "Red"
+        m = read(s)
+        assert (m['lockstep_answer_tokens_total{model="m"}'], m['lockstep_answer_tokens_total{model="n"}']) == (0, 2)
+    finally:
+        assert s.stop() == 0
