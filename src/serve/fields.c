@@ -138,6 +138,36 @@ static const char *const kind_names[] = {
     [FIELD_ANY] = "a value",
 };
 
+/* JSON Schema's types of each kind, null besides: a null counts as absent. */
+static const char *const kind_types[] = {
+    [FIELD_TEXT] = "\"string\"",
+    [FIELD_BOOL] = "\"boolean\"",
+    [FIELD_INT] = "\"integer\"",
+    [FIELD_NUMBER] = "\"number\"",
+    [FIELD_ARRAY] = "\"array\"",
+    [FIELD_OBJECT] = "\"object\"",
+    [FIELD_TEXT_OR_ARRAY] = "\"string\", \"array\"",
+    [FIELD_TEXT_OR_OBJECT] = "\"string\", \"object\"",
+    [FIELD_ANY] = NULL,
+};
+
+void fields_write_schema(Api api, Buffer *out) {
+    const char *comma = "";
+    buffer_byte(out, '{');
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const FieldRow *row = &rows[i];
+        bool counts = row->kind == FIELD_INT || row->kind == FIELD_NUMBER;
+        if (!(row->apis & (unsigned)api)) continue;
+        buffer_printf(out, "%s\"%s\": {", comma, row->name);
+        if (kind_types[row->kind]) buffer_printf(out, "\"type\": [%s, \"null\"]", kind_types[row->kind]);
+        if (counts && row->low > -MOST) buffer_printf(out, ", \"minimum\": %.9g", row->low);
+        if (counts && row->high < MOST) buffer_printf(out, ", \"maximum\": %.9g", row->high);
+        buffer_byte(out, '}');
+        comma = ", ";
+    }
+    buffer_byte(out, '}');
+}
+
 static bool wrong_type(const FieldRow *row, ApiError *err) {
     return api_refuse(err, 400, row->name, "'%s' must be %s", row->name, kind_names[row->kind]);
 }

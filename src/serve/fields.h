@@ -43,6 +43,9 @@ typedef struct Fields {
 /* Reads what the table has for `api` out of an object. */
 bool fields_read(const JsonValue *object, Api api, Fields *out, ApiError *err);
 
+/* Appends what the table has for `api` as the "properties" of a JSON Schema. */
+void fields_write_schema(Api api, Buffer *out);
+
 /* The sampling settings over `base`, and its bias list, whose memory is the caller's to free. */
 bool fields_sampling(const Fields *f, const Sampling *base, int vocab, Sampling *out, LogitBias **bias, ApiError *err);
 /* "stop" or "stop_sequences": a text or a list of texts. *stops is the caller's to free; the texts are the document's.
