@@ -4,13 +4,14 @@ while a thousand other connections are open and idle.
 
     bench/endurance.py [--requests 20000] [--build build]
 
-The model is a golden of a few thousand weights, so what is worn is the server. Fails when a status is not the one that
-was due, when after the first quarter the process grows by more than 2 %, when anything is still open, running or waiting
+Most requests go to a golden of a few thousand weights, so what is worn is the server, and some to the default model. Fails when a status is not the one that
+was due, when after the first quarter the process grows by more than 2 % or has written to its log, when anything is still open, running or waiting
 at the end, when an idle connection was cut, or when an answer is no longer the one of the beginning.
 """
 import argparse
 import http.client
 import json
+import os
 import pathlib
 import random
 import sys
@@ -44,6 +45,7 @@ def right(draw, i):
         ("/v1/embeddings", {"model": "tape", "input": [text, "y"]}, 200),
         ("/tokenize", {"model": "m", "content": text}, 200),
         (PATH, {"model": "tape", "messages": USER}, 200),
+        *([(PATH, {"model": "smollm2-135m", "messages": USER, "max_tokens": 2}, 200)] if i % 8 == 0 else []),
     ])
 
 
@@ -162,7 +164,8 @@ def main():
         folder = pathlib.Path(folder)
         dress(ROOT / "tests" / "goldens" / "hf" / "llama", folder / "m")
         write_tape(folder / "tape", ["Red", " apple"])
-        served = Served(pathlib.Path(args.build) / "lockstep", folder / "m", folder / "tape", "--memory", "0.004")
+        served = Served(pathlib.Path(args.build) / "lockstep", folder / "m", folder / "tape",
+                        ROOT / "build" / "models" / "smollm2-135m", "--memory", "0.008")
         known = [{"model": "m", **Draw("known", LONGEST, ANSWER).request(i)} for i in range(20)]
         before = [answer_of(served, body)[0] for body in known]
         idle, run, begun = Idle(served, IDLE), Endurance(served, args.requests), time.monotonic()
@@ -178,6 +181,9 @@ def main():
             faults.append(f"{idle.cut} idle connections were cut")
         if [answer_of(served, body)[0] for body in known] != before:
             faults.append("answers changed")
+        os.set_blocking(served.process.stderr.fileno(), False)
+        if said := served.process.stderr.read():
+            faults.append(f"it said: {said[:2000]}")
         if (status := served.stop()) != 0:
             faults.append(f"the server ended with {status}")
     print(json.dumps({"requests": args.requests, "seconds": round(seconds), "answers": {str(k): v for k, v in sorted(run.counts.items(), key=str)},
