@@ -224,7 +224,7 @@ static bool read_scores(Response *r, ApiError *err) {
 static bool read_history(Response *r, const char *id, ApiError *err) {
     const KeptResponse *kept = response_store_find(server_responses(r->server), id);
     if (!kept) {
-        api_refuse(err, 404, "previous_response_id", "there is no response '%.100s' (any more): send the whole input",
+        api_refuse(err, 400, "previous_response_id", "there is no response '%.100s' (any more): send the whole input",
                    id);
         err->code = "previous_response_not_found";
         return false;

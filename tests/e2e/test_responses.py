@@ -153,7 +153,7 @@ def test_what_is_not_kept_is_not_found(served):
     status, text = served.call("GET", f"{PATH}/{first['id']}")
     assert status == 404 and json.loads(text)["error"]["message"]
     status, answer = served.post(PATH, ASK | {"previous_response_id": first["id"]})
-    assert status == 404 and answer["error"]["param"] == "previous_response_id"
+    assert status == 400 and answer["error"]["param"] == "previous_response_id"
     _, kept = served.post(PATH, ASK)
     status, answer = served.post(f"{PATH}/{kept['id']}/cancel", {})
     assert status == 400 and "background" in answer["error"]["message"]
