@@ -204,23 +204,33 @@ stream_half(TileStorage storage, const uint8_t *const blocks[STREAM_TILES], int 
     }
 }
 
-/* The integer sums of one row: H and L at once, since two chains of vpdpbusd alone would wait for its latency. */
+/* The integer sums of one row or two: H and L at once, since two chains of vpdpbusd alone would wait for its latency.
+ */
 static inline __attribute__((always_inline)) void
-stream_dots_of_one(TileStorage storage, const uint8_t *const blocks[STREAM_TILES], int n_blocks, int block_bytes,
-                   int from, int to, const uint8_t *codes, size_t step, __m512i dot[BAND][STREAM_TILES]) {
-    __m512i low[STREAM_TILES];
-    UNROLL for (int t = 0; t < STREAM_TILES; t++) low[t] = _mm512_setzero_si512();
+stream_dots_of_few(TileStorage storage, const uint8_t *const blocks[STREAM_TILES], int n_blocks, int block_bytes,
+                   int from, int to, const uint8_t *codes, size_t step, int rows, __m512i dot[BAND][STREAM_TILES]) {
+    __m512i low[2][STREAM_TILES];
+    UNROLL for (int r = 0; r < rows; r++) {
+        UNROLL for (int t = 0; t < STREAM_TILES; t++) low[r][t] = _mm512_setzero_si512();
+    }
     for (int b = 0; b < n_blocks; b++, codes += step) {
         UNROLL for (int i = from; i < to; i++) {
-            __m512i h = li_set(quad_at(codes + 4 * i)), l = li_set(quad_at(codes + TILE_BLOCK + 4 * i));
-            UNROLL for (int t = 0; t < STREAM_TILES; t++) {
-                __m512i q = quad_unpack(storage, blocks[t] + b * block_bytes, i);
-                dot[0][t] = _mm512_dpbusd_epi32(dot[0][t], q, h);
-                low[t] = _mm512_dpbusd_epi32(low[t], q, l);
+            __m512i q[STREAM_TILES];
+            UNROLL for (int t = 0; t < STREAM_TILES; t++) q[t] = quad_unpack(storage, blocks[t] + b * block_bytes, i);
+            UNROLL for (int r = 0; r < rows; r++) {
+                __m512i h = li_set(quad_at(codes + r * TILE_BLOCK * 2 + 4 * i)),
+                        l = li_set(quad_at(codes + r * TILE_BLOCK * 2 + TILE_BLOCK + 4 * i));
+                UNROLL for (int t = 0; t < STREAM_TILES; t++) {
+                    dot[r][t] = _mm512_dpbusd_epi32(dot[r][t], q[t], h);
+                    low[r][t] = _mm512_dpbusd_epi32(low[r][t], q[t], l);
+                }
             }
         }
     }
-    UNROLL for (int t = 0; t < STREAM_TILES; t++) dot[0][t] = _mm512_add_epi32(_mm512_slli_epi32(dot[0][t], 8), low[t]);
+    UNROLL for (int r = 0; r < rows; r++) {
+        UNROLL for (int t = 0; t < STREAM_TILES; t++) dot[r][t] =
+            _mm512_add_epi32(_mm512_slli_epi32(dot[r][t], 8), low[r][t]);
+    }
 }
 
 /* The integer sums of a group. Several rows go first with H and then with L: the sums of both would not fit the
@@ -231,8 +241,8 @@ stream_dots(TileStorage storage, const uint8_t *const blocks[STREAM_TILES], int 
     UNROLL for (int r = 0; r < rows; r++) {
         UNROLL for (int t = 0; t < STREAM_TILES; t++) dot[r][t] = _mm512_setzero_si512();
     }
-    if (bits == 16 && rows == 1) {
-        stream_dots_of_one(storage, blocks, n_blocks, block_bytes, from, to, codes, step, dot);
+    if (bits == 16 && rows <= 2) {
+        stream_dots_of_few(storage, blocks, n_blocks, block_bytes, from, to, codes, step, rows, dot);
         return;
     }
     for (int half = 0;; half++, codes += TILE_BLOCK) {
@@ -370,24 +380,27 @@ typedef void StreamRows(const Stream *s);
         EACH_STORAGE(s->job->format->storage, stream_storage, s, bits, rows) \
     }
 STREAM_ROWS(stream_row_16, 16, 1)
+STREAM_ROWS(stream_two_16, 16, 2)
 STREAM_ROWS(stream_four_16, 16, 4)
 STREAM_ROWS(stream_band_16, 16, BAND)
 STREAM_ROWS(stream_row_8, 8, 1)
+STREAM_ROWS(stream_two_8, 8, 2)
 STREAM_ROWS(stream_four_8, 8, 4)
 STREAM_ROWS(stream_band_8, 8, BAND)
 
 static void tiles_stream(const TileJob *job) {
     const bool wide = job->x->bits == 16;
-    StreamRows *row = wide ? stream_row_16 : stream_row_8, *four = wide ? stream_four_16 : stream_four_8,
-               *band = wide ? stream_band_16 : stream_band_8;
+    StreamRows *row = wide ? stream_row_16 : stream_row_8, *two = wide ? stream_two_16 : stream_two_8,
+               *four = wide ? stream_four_16 : stream_four_8, *band = wide ? stream_band_16 : stream_band_8;
     for (int tile = 0; tile < job->n_tiles; tile += STREAM_TILES) {
         Stream s = {.job = job, .tile = tile};
         s.units[0] = s.units[1] = job->tiles + (size_t)tile * job->tile_bytes;
         if (tile + 1 < job->n_tiles) s.units[1] += job->tile_bytes;
         for (int done; s.row < job->x->n_rows; s.row += done) {
             s.rows = band_rows(job->x, s.row);
-            done = s.rows == BAND ? BAND : s.rows - s.row % BAND >= 4 ? 4 : 1;
-            (done == BAND ? band : done == 4 ? four : row)(&s);
+            int left = s.rows - s.row % BAND;
+            done = s.rows == BAND ? BAND : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+            (done == BAND ? band : done == 4 ? four : done == 2 ? two : row)(&s);
         }
     }
 }

@@ -467,11 +467,21 @@ static void apply_task(void *context, int task, int thread) {
 }
 
 /* Tiles per task; even, since kernels take tiles in pairs. Many rows: small enough that threads end together. Few rows
- * wait for memory, and every task begins with a cold stream: a few long ones each. */
-static int tiles_per_task(const Linear *w, int rows, int threads) {
-    int n = w->n_tiles / (threads * (rows <= STREAMED_ROWS ? 2 : 4));
+ * wait for memory, and every task begins with a cold stream: a few long ones for all jobs together, of which a mixture
+ * has dozens. */
+static int tiles_per_task(const Linear *w, int rows, int threads, int64_t all_streamed) {
+    int64_t n = rows <= STREAMED_ROWS ? all_streamed / (threads * 2) : w->n_tiles / (threads * 4);
     if (rows > STREAMED_ROWS && n > MAX_TASK_TILES) n = MAX_TASK_TILES;
-    return n < 2 ? 2 : (n + 1) / 2 * 2;
+    if (n > w->n_tiles) n = w->n_tiles;
+    return n < 2 ? 2 : (int)(n + 1) / 2 * 2;
+}
+
+/* Tiles of the jobs with few rows. */
+static int64_t streamed_tiles(const LinearJob *jobs, int n_jobs) {
+    int64_t n = 0;
+    for (int j = 0; j < n_jobs; j++)
+        if (jobs[j].w->integer && jobs[j].x->rows <= STREAMED_ROWS) n += jobs[j].w->n_tiles;
+    return n;
 }
 
 bool linear_apply(const LinearJob *jobs, int n_jobs, Pool *pool, Arena *arena) {
@@ -482,10 +492,11 @@ bool linear_apply(const LinearJob *jobs, int n_jobs, Pool *pool, Arena *arena) {
                       .per_task = arena_array(arena, (size_t)n_jobs, sizeof *c.per_task)};
     int threads = pool_threads(pool);
     if (!c.first_task || !c.per_task || !prepare_jobs(jobs, n_jobs, pool, arena)) return false;
+    int64_t streamed = streamed_tiles(jobs, n_jobs);
     c.first_task[0] = 0;
     for (int j = 0; j < n_jobs; j++) {
         const Linear *w = jobs[j].w;
-        int rows = jobs[j].x->rows, per_task = w->integer ? tiles_per_task(w, rows, threads) : FLOAT_TASK;
+        int rows = jobs[j].x->rows, per_task = w->integer ? tiles_per_task(w, rows, threads, streamed) : FLOAT_TASK;
         int units = w->integer ? w->n_tiles : w->rows, tasks = rows > 0 ? (units + per_task - 1) / per_task : 0;
         c.per_task[j] = per_task;
         c.first_task[j + 1] = c.first_task[j] + tasks;
