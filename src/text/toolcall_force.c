@@ -11,6 +11,8 @@ typedef struct CallFrame {
     const char *between, *end;           /* between two calls; after all of them */
 } CallFrame;
 
+enum { MOST_CALLS = 16 }; /* in one answer: a model that likes one goes on for ever */
+
 static const CallFrame frames[] = {
     {"hermes", "", "<tool_call>\n{\"name\": \"", "\", \"arguments\": ", "}\n</tool_call>", "\n", ""},
     {"mistral", "", "[TOOL_CALLS]", "[ARGS]", "", "", ""},
@@ -87,7 +89,7 @@ Grammar *call_grammar(const CallForm *form, const JsonValue *tools, const char *
     uint32_t more = grammar_empty(g);
     if (several && frame->between) {
         uint32_t next[2] = {text_rule(g, frame->between), call};
-        more = grammar_repeat(g, grammar_sequence(g, next, 2), 0, -1);
+        more = grammar_repeat(g, grammar_sequence(g, next, 2), 0, MOST_CALLS - 1);
     }
     uint32_t parts[4] = {text_rule(g, frame->begin), call, more, text_rule(g, frame->end)};
     *reads = call_form_find(frame->form);
