@@ -19,6 +19,7 @@ static const char events[] = "text/event-stream", lines[] = "application/x-ndjso
 static const Operation operations[] = {
     {"/health", "get", "Whether the server lives", 0, NULL, NULL, NULL},
     {"/metrics", "get", "Counters in Prometheus' form", 0, NULL, "text/plain", NULL},
+    {"/v1/exactness", "get", "What may change a byte of an answer", 0, NULL, NULL, NULL},
     {"/v1/models", "get", "The models there are", 0, NULL, NULL, NULL},
     {"/v1/models/{id}", "get", "One of them", 0, NULL, NULL, NULL},
     {"/v1/chat/completions", "post", "An answer to a conversation", API_CHAT, "\"messages\"", NULL, events},

@@ -7,6 +7,7 @@ const HttpRoute routes[] = {
     {"GET", "/health", health},
     {"GET", "/metrics", metrics},
     {"GET", "/openapi.json", openapi},
+    {"GET", "/v1/exactness", exactness},
     {"GET", "/v1/models", list_models},
     {"GET", "/v1/models/*", get_model},
     {"POST", "/v1/chat/completions", openai_chat},

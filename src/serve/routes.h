@@ -12,7 +12,7 @@ HttpHandler tokenize, detokenize, apply_template;
 HttpHandler responses_create, responses_get, responses_delete, responses_post;
 HttpHandler anthropic_create, anthropic_count_tokens;
 HttpHandler ollama_chat, ollama_generate, ollama_embed, ollama_tags, ollama_show, ollama_ps, ollama_version;
-HttpHandler health, metrics, openapi;
+HttpHandler health, exactness, metrics, openapi;
 HttpHandler page, page_file;
 HttpHandler list_models, get_model;
 

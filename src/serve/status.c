@@ -1,4 +1,5 @@
 /* Small answers about the server itself: whether it lives, and which models it has. */
+#include "math/kernels.h"
 #include "serve/routes.h"
 
 #include <inttypes.h>
@@ -61,4 +62,40 @@ void get_model(Exchange *x, void *context) {
     api_refuse(&err, 404, "model", "there is no model '%s' here", name);
     err.code = "model_not_found";
     api_fail(x, API_CHAT, &err);
+}
+
+/* Exactly what may change a byte of an answer. Nothing limits the width of a step, so there are no limits to tell. */
+static void write_exactness(Buffer *out, const ServedModel *m, const LoadOptions *load) {
+    const NumericSettings *numeric = model_numeric(m->loaded.model);
+    buffer_byte(out, '{');
+    api_write_text(out, "id", m->name, strlen(m->name));
+    buffer_printf(out,
+                  ", \"checkpoint\": \"%016" PRIx64 "\", \"kv\": \"%s\", \"activations\": %d, \"isa\": \"%s\", "
+                  "\"threads\": %d, \"width_limit\": null, \"ignored_config\": [",
+                  checkpoint_hash(m->loaded.checkpoint), kv_format_name(numeric->kv), numeric->activation_bits,
+                  kernels_name(), pool_threads(m->loaded.pool));
+    for (int i = 0; i < load->options.n_ignore_config; i++) {
+        const char *key = load->options.ignore_config[i];
+        buffer_text(out, i ? ", " : "");
+        json_write_string(out, key, strlen(key), false);
+    }
+    buffer_text(out, "]}");
+}
+
+void exactness(Exchange *x, void *context) {
+    Models *models = server_models(context);
+    Buffer out = {0};
+    bool first = true;
+    buffer_text(
+        &out, "{\"promise\": \"logits depend on the checkpoint, kv, activations and the prefix, and on nothing else\", "
+              "\"verify\": \"lockstep check MODEL\", \"models\": [");
+    for (int i = 0; i < models_count(models); i++) {
+        if (models_at(models, i)->state != MODEL_READY) continue;
+        buffer_text(&out, first ? "" : ", ");
+        write_exactness(&out, models_at(models, i), &server_options(context)->load);
+        first = false;
+    }
+    buffer_text(&out, "]}");
+    exchange_reply_json(x, 200, &out);
+    buffer_clear(&out);
 }

@@ -178,3 +178,10 @@ def test_models_are_loaded_when_asked_for(program, smollm2, tmp_path):
         assert s.post("/v1/chat/completions", ASK | {"model": str(smollm2)})[0] == 200  # and it comes back
     finally:
         assert s.stop() == 0
+
+
+def test_what_may_change_a_byte_is_told(served):
+    _, text = served.call("GET", "/v1/exactness")
+    (model,) = json.loads(text)["models"]
+    assert model["id"] == "smollm2-135m" and model["kv"] == "i16" and model["activations"] == 16
+    assert len(model["checkpoint"]) == 16 and model["ignored_config"] == [] and model["width_limit"] is None
