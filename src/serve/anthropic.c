@@ -205,12 +205,5 @@ static bool take_tool(Buffer *out, const JsonValue *tool, uint32_t i, ApiError *
 }
 
 JsonDoc *anthropic_tools(const JsonValue *tools, ApiError *err) {
-    Buffer out = {0};
-    bool ok = true;
-    buffer_byte(&out, '[');
-    for (uint32_t i = 0; ok && i < tools->length; i++) ok = take_tool(&out, json_item(tools, i), i, err);
-    buffer_byte(&out, ']');
-    JsonDoc *doc = ok ? api_parse_written(&out, err) : NULL;
-    buffer_clear(&out);
-    return doc;
+    return api_rewrite_list(tools, take_tool, err);
 }

@@ -113,3 +113,14 @@ void api_fail(Exchange *x, Api api, const ApiError *e) {
     exchange_reply_json(x, e->status == 503 && api == API_MESSAGES ? 529 : e->status, &out);
     buffer_clear(&out);
 }
+
+JsonDoc *api_rewrite_list(const JsonValue *items, ApiTakeItem *take, ApiError *err) {
+    Buffer out = {0};
+    bool ok = true;
+    buffer_byte(&out, '[');
+    for (uint32_t i = 0; ok && i < items->length; i++) ok = take(&out, json_item(items, i), i, err);
+    buffer_byte(&out, ']');
+    JsonDoc *doc = ok ? api_parse_written(&out, err) : NULL;
+    buffer_clear(&out);
+    return doc;
+}

@@ -40,6 +40,9 @@ void api_write_error(Buffer *out, Api api, const char *request_id, const ApiErro
 
 /* Reads what was written here; NULL with a 500 when out of memory. The document is the caller's. */
 JsonDoc *api_parse_written(const Buffer *json, ApiError *err);
+/* A list whose items `take` writes from those of another; NULL with the reason when one is refused. */
+typedef bool ApiTakeItem(Buffer *out, const JsonValue *item, uint32_t i, ApiError *err);
+JsonDoc *api_rewrite_list(const JsonValue *items, ApiTakeItem *take, ApiError *err);
 
 /* Appends "key": seconds since 1970, as RFC 3339 has them. */
 void api_write_time(Buffer *out, const char *key, int64_t seconds, long nanoseconds);

@@ -3,6 +3,7 @@
 #include "text/grammar_build.h"
 #include "base/memory.h"
 #include "base/utf8.h"
+#include "text/grammar_scan.h"
 
 #include <string.h>
 
@@ -67,14 +68,8 @@ static Named *find_name(Gbnf *p) {
 /* ---- characters ---- */
 
 static bool read_hex(Gbnf *p, int n, uint32_t *code) {
-    *code = 0;
-    for (int i = 0; i < n; i++, p->at++) {
-        const char *digits = "0123456789abcdef";
-        const char *digit = p->at < p->end && *p->at ? strchr(digits, *p->at | 0x20) : NULL;
-        if (!digit) return fail(p, "a hexadecimal digit is missing");
-        *code = *code * 16 + (uint32_t)(digit - digits);
-    }
-    return *code <= 0x10FFFF || fail(p, "there is no such code point");
+    const char *wrong = scan_hex(&p->at, p->end, n, code);
+    return !wrong || fail(p, wrong);
 }
 
 static bool read_code(Gbnf *p, uint32_t *code) {
@@ -179,41 +174,12 @@ static bool read_item(Gbnf *p, uint32_t *rule) {
     return named != NULL;
 }
 
-static bool read_number(Gbnf *p, int *value) {
-    int n = 0;
-    const char *start = p->at;
-    for (; p->at < p->end && *p->at >= '0' && *p->at <= '9'; p->at++) {
-        n = n * 10 + (*p->at - '0');
-        if (n > GRAMMAR_MOST_REPEATS) return fail(p, "it repeats too often");
-    }
-    if (p->at > start) *value = n;
-    return true;
-}
-
-static bool read_counts(Gbnf *p, int *least, int *most) {
-    *least = 0;
-    *most = -1;
-    p->at++;
-    if (!read_number(p, least)) return false;
-    if (is_at(p, ',')) {
-        p->at++;
-        if (!read_number(p, most)) return false;
-    } else {
-        *most = *least;
-    }
-    if (!is_at(p, '}')) return fail(p, "a repetition is not closed by }");
-    p->at++;
-    return *most < 0 || *most >= *least || fail(p, "a repetition ends before it begins");
-}
-
 static bool read_repeated(Gbnf *p, bool lines, uint32_t *rule) {
     if (!read_item(p, rule)) return false;
     for (skip_blank(p, lines); p->at < p->end && strchr("*+?{", *p->at); skip_blank(p, lines)) {
-        int least = *p->at == '+', most = *p->at == '?' ? 1 : -1;
-        if (*p->at != '{')
-            p->at++;
-        else if (!read_counts(p, &least, &most))
-            return false;
+        int least, most;
+        const char *wrong = scan_repeats(&p->at, p->end, &least, &most);
+        if (wrong) return fail(p, wrong);
         *rule = grammar_repeat(p->grammar, *rule, least, most);
     }
     return true;

@@ -4,6 +4,7 @@
  * Inside of a JSON string the same pattern is written with escapes: a quote is \", a newline is \n. */
 #include "text/grammar_build.h"
 #include "base/utf8.h"
+#include "text/grammar_scan.h"
 
 #include <string.h>
 
@@ -94,14 +95,8 @@ static bool add_class(CodeRanges *out, char c) {
 }
 
 static bool read_hex(Regex *r, int n, uint32_t *code) {
-    *code = 0;
-    for (int i = 0; i < n; i++, r->at++) {
-        const char *digits = "0123456789abcdef";
-        const char *digit = r->at < r->end && *r->at ? strchr(digits, *r->at | 0x20) : NULL;
-        if (!digit) return fail(r, "a hexadecimal digit is missing");
-        *code = *code * 16 + (uint32_t)(digit - digits);
-    }
-    return true;
+    const char *wrong = scan_hex(&r->at, r->end, n, code);
+    return !wrong || fail(r, wrong);
 }
 
 static bool read_unicode(Regex *r, uint32_t *code) {
@@ -111,7 +106,7 @@ static bool read_unicode(Regex *r, uint32_t *code) {
     if (n < 1 || n > 6 || r->at + n == r->end) return fail(r, "a code point in braces is not complete");
     if (!read_hex(r, n, code)) return false;
     r->at++;
-    return *code <= 0x10FFFF || fail(r, "there is no such code point");
+    return true;
 }
 
 /* After the backslash: one character. */
@@ -237,42 +232,12 @@ static bool read_atom(Regex *r, uint32_t *rule) {
     return true;
 }
 
-static bool read_count(Regex *r, int *count) {
-    int n = 0;
-    const char *start = r->at;
-    for (; r->at < r->end && *r->at >= '0' && *r->at <= '9'; r->at++) {
-        n = n * 10 + (*r->at - '0');
-        if (n > GRAMMAR_MOST_REPEATS) return fail(r, "it repeats too often");
-    }
-    if (r->at > start) *count = n;
-    return true;
-}
-
-/* {2}, {2,}, {2,5}, {,5} */
-static bool read_counts(Regex *r, int *least, int *most) {
-    *least = 0;
-    *most = -1;
-    r->at++;
-    if (!read_count(r, least)) return false;
-    if (is_at(r, ',')) {
-        r->at++;
-        if (!read_count(r, most)) return false;
-    } else {
-        *most = *least;
-    }
-    if (!is_at(r, '}')) return fail(r, "a repetition is not closed by }");
-    r->at++;
-    return *most < 0 || *most >= *least || fail(r, "a repetition ends before it begins");
-}
-
 static bool read_repeated(Regex *r, uint32_t *rule) {
     if (!read_atom(r, rule)) return false;
     while (r->at < r->end && strchr("*+?{", *r->at)) {
-        int least = *r->at == '+', most = *r->at == '?' ? 1 : -1;
-        if (*r->at != '{')
-            r->at++;
-        else if (!read_counts(r, &least, &most))
-            return false;
+        int least, most;
+        const char *wrong = scan_repeats(&r->at, r->end, &least, &most);
+        if (wrong) return fail(r, wrong);
         if (is_at(r, '?') || is_at(r, '+')) r->at++; /* lazy or possessive: the same texts */
         *rule = grammar_repeat(r->grammar, *rule, least, most);
     }

@@ -1,0 +1,13 @@
+/* What the notations of regular expressions and of GBNF have in common. Each reads on from *at and returns NULL, or
+ * what is wrong there. */
+#ifndef LOCKSTEP_TEXT_GRAMMAR_SCAN_H
+#define LOCKSTEP_TEXT_GRAMMAR_SCAN_H
+
+#include <stdint.h>
+
+/* n hexadecimal digits of a code point. */
+const char *scan_hex(const char **at, const char *end, int n, uint32_t *code);
+/* * + ? or {2}, {2,}, {2,5}, {,5}, which stands at *at; most is -1 where there is no limit. */
+const char *scan_repeats(const char **at, const char *end, int *least, int *most);
+
+#endif
