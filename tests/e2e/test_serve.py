@@ -185,3 +185,19 @@ def test_what_may_change_a_byte_is_told(served):
     (model,) = json.loads(text)["models"]
     assert model["id"] == "smollm2-135m" and model["kv"] == "i16" and model["activations"] == 16
     assert len(model["checkpoint"]) == 16 and model["ignored_config"] == [] and model["width_limit"] is None
+
+
+TURNS = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}"
+HERMES = TURNS + "{% if add_generation_prompt %}<|assistant|>{% endif %}{# <tool_call> #}"
+
+
+def test_one_call_is_one_where_calls_are_not_parallel(serve):
+    s = serve(["Ok.", '<tool_call>{"name":"weather","arguments":{"city":"Gent"}}', "</tool_call>\n",
+               '<tool_call>{"name":"weather","arguments":{"city":"Brugge"}}', "</tool_call>"], template=HERMES)
+    asked = {"messages": [{"role": "user", "content": "x"}], "tools": [WEATHER], "temperature": 0}
+    _, both = s.post("/v1/chat/completions", asked)
+    assert len(both["choices"][0]["message"]["tool_calls"]) == 2
+    _, one = s.post("/v1/chat/completions", asked | {"parallel_tool_calls": False})
+    (call,) = one["choices"][0]["message"]["tool_calls"]
+    assert json.loads(call["function"]["arguments"]) == {"city": "Gent"}
+    assert one["choices"][0]["finish_reason"] == "tool_calls"
