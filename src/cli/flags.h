@@ -83,6 +83,8 @@ typedef enum FlagId {
     FLAG_QUEUE,
     FLAG_MEMORY,
     FLAG_KEEP,
+    FLAG_CONNECTIONS,
+    FLAG_REQUEST_TIMEOUT,
     FLAG_THREADS,
     FLAG_ISA,
     FLAG_KV,

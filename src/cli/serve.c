@@ -37,6 +37,8 @@ int command_serve(const Args *args) {
                       .engine = {.max_running = args_int(args, FLAG_PARALLEL, 0),
                                  .max_waiting = args_int(args, FLAG_QUEUE, 0),
                                  .memory = (size_t)(args_number(args, FLAG_MEMORY, 0) * 1e9)},
+                      .max_connections = args_int(args, FLAG_CONNECTIONS, 0),
+                      .request_seconds = args_int(args, FLAG_REQUEST_TIMEOUT, 0),
                       .keep_seconds = args_int(args, FLAG_KEEP, 0),
                       .ready = show_address};
     if (!parse_batch(args, &o.engine.chunk, &err) || !setup_options(args, &o.load, &err)) return complain(&err);

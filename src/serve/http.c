@@ -10,6 +10,7 @@
 #include "serve/http.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "serve/connections.h"
 
 #include <arpa/inet.h>
 #include <event2/buffer.h>
@@ -30,6 +31,7 @@ enum { MAX_HEADERS = 64 << 10, PIPELINED = 64 << 10, CLIENT_LEFT = 499 };
 struct Http {
     struct evhttp *server;
     struct evhttp_bound_socket *socket;
+    Connections *connections;
     HttpOptions options;
     int port, open;
     uint64_t n_exchanges;
@@ -70,6 +72,7 @@ static void give_back(Exchange *x) {
     struct bufferevent *stream = evhttp_connection_get_bufferevent(x->connection);
     struct timeval idle = {x->http->options.idle_seconds, 0};
     evhttp_connection_set_closecb(x->connection, NULL, NULL);
+    connection_ends(x->http->connections, stream);
     bufferevent_disable(stream, EV_READ);
     bufferevent_setwatermark(stream, EV_READ, 0, 0);
     bufferevent_set_timeouts(stream, &idle, &idle);
@@ -94,6 +97,7 @@ static void watch(Exchange *x) {
     struct bufferevent *stream = evhttp_connection_get_bufferevent(x->connection);
     struct timeval taking = {x->http->options.idle_seconds, 0};
     evhttp_connection_set_closecb(x->connection, on_close, x);
+    connection_begins(x->http->connections, stream);
     bufferevent_set_timeouts(stream, NULL, &taking); /* an answer may take its time, its reader may not */
     bufferevent_setwatermark(stream, EV_READ, SIZE_MAX, PIPELINED);
     bufferevent_enable(stream, EV_READ);
@@ -369,12 +373,17 @@ Http *http_new(struct event_base *base, const HttpOptions *options, Error *err) 
         return NULL;
     }
     h->port = bound_port(h->socket);
-    return h;
+    h->connections =
+        connections_new(base, h->server, h->socket, options->max_connections, options->request_seconds, err);
+    if (h->connections) return h;
+    http_free(h);
+    return NULL;
 }
 
 void http_free(Http *h) {
     if (!h) return;
     evhttp_free(h->server);
+    connections_free(h->connections);
     mem_free(h);
 }
 
@@ -387,6 +396,8 @@ int http_open_exchanges(const Http *h) {
 }
 
 void http_stop_listening(Http *h) {
-    if (h->socket) evhttp_del_accept_socket(h->server, h->socket);
+    if (!h->socket) return;
+    connections_stop(h->connections);
+    evhttp_del_accept_socket(h->server, h->socket);
     h->socket = NULL;
 }

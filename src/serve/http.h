@@ -25,6 +25,8 @@ typedef struct HttpOptions {
     int port;            /* 0: any that is free */
     const char *origins; /* allowed by CORS, with commas between; "*": all; NULL: none */
     size_t max_body;     /* bytes */
+    int max_connections; /* at once; further ones wait to be accepted */
+    int request_seconds; /* a request must be whole so long after its first byte */
     int idle_seconds;    /* a connection that sends nothing, or takes nothing, is closed after them */
     /* Whether a request may go on; else it has answered. NULL: all may. */
     bool (*admit)(Exchange *x, void *context);

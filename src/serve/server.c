@@ -17,6 +17,7 @@
 
 enum { MAX_RESPONSES = 1000, MAX_RESPONSE_BYTES = 64 << 20 };
 enum { MAX_BODY = 32 << 20, IDLE_SECONDS = 300, DRAIN_MILLISECONDS = 20, SWEEP_SECONDS = 1 };
+enum { MAX_CONNECTIONS = 4096, REQUEST_SECONDS = 60 };
 
 struct Server {
     ServeOptions options;
@@ -265,6 +266,8 @@ static bool start_listening(Server *s, Error *err) {
                         .port = o->port,
                         .origins = o->origins,
                         .max_body = o->max_body ? o->max_body : MAX_BODY,
+                        .max_connections = o->max_connections ? o->max_connections : MAX_CONNECTIONS,
+                        .request_seconds = o->request_seconds ? o->request_seconds : REQUEST_SECONDS,
                         .idle_seconds = o->idle_seconds ? o->idle_seconds : IDLE_SECONDS,
                         .admit = admit,
                         .answered = on_answered,

@@ -20,6 +20,8 @@ typedef struct ServeOptions {
     const char *origins;  /* CORS: allowed origins with commas between, or "*"; NULL: none */
     size_t max_body;      /* 0: 32 MB */
     int idle_seconds;     /* 0: 300 */
+    int max_connections;  /* 0: 4096 */
+    int request_seconds;  /* a client must have sent its request after them; 0: 60 */
     int keep_seconds;     /* an unused model is unloaded after them; 0: when memory asks only */
     /* Called once it listens, with the address to show. */
     void (*ready)(const char *host, int port);

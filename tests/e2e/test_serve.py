@@ -1,6 +1,9 @@
 """The server as clients see it over HTTP: the chat endpoint, whole and streamed, its errors, and the same bytes as
 `generate`."""
+import http.client
 import json
+import socket
+import threading
 import time
 
 import pytest
@@ -201,3 +204,34 @@ def test_one_call_is_one_where_calls_are_not_parallel(serve):
     (call,) = one["choices"][0]["message"]["tool_calls"]
     assert json.loads(call["function"]["arguments"]) == {"city": "Gent"}
     assert one["choices"][0]["finish_reason"] == "tool_calls"
+
+
+def test_slow_senders_are_cut_and_connections_counted(serve):
+    s = serve(["ok"], "--request-timeout", "1", "--connections", "3")
+    slow = socket.create_connection(("127.0.0.1", s.port), timeout=20)
+    for byte in b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{":
+        slow.sendall(bytes([byte]))
+    begun = time.monotonic()
+    try:
+        while time.monotonic() - begun < 15:
+            slow.sendall(b" ")  # never silent, never done
+            time.sleep(0.1)
+    except OSError:
+        pass
+    assert time.monotonic() - begun < 10
+    idle = [socket.create_connection(("127.0.0.1", s.port), timeout=20) for _ in range(6)]
+    time.sleep(0.5)
+    probe = threading.Thread(target=lambda: s.call("GET", "/health"))
+    probe.start()
+    probe.join(1)
+    assert probe.is_alive()  # it waits to be accepted
+    for connection in idle:
+        connection.close()
+    probe.join(20)
+    assert not probe.is_alive()
+    kept = http.client.HTTPConnection("127.0.0.1", s.port, timeout=20)
+    for _ in range(3):  # a connection that is kept is not slow between its requests
+        kept.request("GET", "/health")
+        assert kept.getresponse().read() == b'{"status": "ok"}'
+        time.sleep(1.2)
+    kept.close()
