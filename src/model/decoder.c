@@ -1,6 +1,7 @@
 /* The forward path. It reads like the paper: embed; in each layer norm, mix, add, norm, feed forward, add; norm, head.
  *
- * Every operation is row by row but attention, which sees other rows of the same sequence only. A row that fails
+ * Every operation is row by row but those of mixers and of what remembers: attention, recurrences and convolutions see
+ * earlier rows of the same sequence, and no others (an encoder's attention: all of them). A row that fails
  * becomes zeros and stays in place, so that no loop needs to know. Invariant: nothing here looks at how many rows there
  * are except to schedule work. */
 #include "model/mechanism.h"

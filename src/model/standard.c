@@ -56,6 +56,11 @@ TieRule standard_tie(const Config *c, TieRule when_absent) {
     return config_bool_or(c, "tie_word_embeddings", false) ? TIE_YES : TIE_NO;
 }
 
+void standard_root_tie(const Config *c, const Config *root, Blueprint *b) {
+    if (c->object != root->object && !config_has(c, "tie_word_embeddings")) b->tie = standard_tie(root, b->tie);
+    config_bool_or(root, "tie_word_embeddings", false); /* read: it does not matter beside the inner one */
+}
+
 typedef struct ActivationName {
     const char *name;
     Activation act;

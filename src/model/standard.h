@@ -61,6 +61,8 @@ int standard_layer_count(const Config *c);
 /* How many layers after those predict further tokens: num_nextn_predict_layers or num_mtp_layers. */
 int standard_extra_layers(const Config *c, int otherwise);
 TieRule standard_tie(const Config *c, TieRule when_absent);
+/* For the text model c inside `root`: where c says nothing about the head, root does. */
+void standard_root_tie(const Config *c, const Config *root, Blueprint *b);
 NormSpec standard_rms(const char *weight, float eps);
 NormSpec standard_layer_norm(const char *weight, const char *bias, float eps); /* bias NULL: none */
 /* Matrices that a checkpoint keeps in one; biases stay as they are. Rows [from, from + n) of `total`: */

@@ -148,8 +148,7 @@ static bool put_ropes(const Config *c, Blueprint *b, int head_dim) {
 
 static void put_model(const Config *root, const Config *c, const StandardDefaults *d, Blueprint *b) {
     standard_model(c, d, b);
-    if (c->object != root->object && !config_has(c, "tie_word_embeddings")) b->tie = standard_tie(root, b->tie);
-    config_bool_or(root, "tie_word_embeddings", true);
+    standard_root_tie(c, root, b);
     b->embedding_scale = sqrtf((float)b->hidden);
     b->logit_softcap =
         (float)config_number_or(c, "final_logit_softcapping", config_is_null(c, "final_logit_softcapping") ? 0 : 30);

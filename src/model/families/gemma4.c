@@ -109,8 +109,7 @@ static bool put_rope(const Config *c, Blueprint *b, const char *kind, int index,
 
 static void put_model(const Config *root, const Config *c, const StandardDefaults *d, Blueprint *b) {
     standard_model(c, d, b);
-    if (c->object != root->object && !config_has(c, "tie_word_embeddings")) b->tie = standard_tie(root, b->tie);
-    config_bool_or(root, "tie_word_embeddings", true);
+    standard_root_tie(c, root, b);
     b->embedding_scale = sqrtf((float)b->hidden);
     b->logit_softcap = (float)config_number_or(c, "final_logit_softcapping", 0);
     if (config_string_or(c, "use_bidirectional_attention", NULL))

@@ -162,8 +162,7 @@ static bool qwen3_next_blueprint(const Config *root, Blueprint *b) {
     static const StandardDefaults defaults = {.max_position = 32768, .theta = 10000};
     Config text = config_text(root), *c = &text;
     standard_model(c, &defaults, b);
-    if (c->object != root->object && !config_has(c, "tie_word_embeddings")) b->tie = standard_tie(root, b->tie);
-    config_bool_or(root, "tie_word_embeddings", false);
+    standard_root_tie(c, root, b);
     read_pack(root, b);
     float eps = b->final_norm.eps;
     AttentionSpec attention = read_attention(c, &defaults, b->hidden, eps);
