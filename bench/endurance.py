@@ -2,10 +2,10 @@
 """Thousands of requests of every protocol against one server, among them clients that leave and requests that are wrong,
 while a thousand other connections are open and idle.
 
-    bench/endurance.py [--requests 20000] [--build build]
+    bench/endurance.py [--warm-up 40000] [--requests 20000] [--build build]
 
 Most requests go to a golden of a few thousand weights, so what is worn is the server, and some to the default model. Fails when a status is not the one that
-was due, when after the first quarter the process grows by more than 2 % or has written to its log, when anything is still open, running or waiting
+was due, when the process grows by more than 2 % after the warm-up or writes to its log, when anything is still open, running or waiting
 at the end, when an idle connection was cut, or when an answer is no longer the one of the beginning.
 """
 import argparse
@@ -157,6 +157,7 @@ def settled(served):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--warm-up", type=int, default=40000, help="requests until the allocator has seen every mixture")
     parser.add_argument("--requests", type=int, default=20000)
     parser.add_argument("--build", default=str(ROOT / "build"))
     args = parser.parse_args()
@@ -168,12 +169,12 @@ def main():
                         ROOT / "build" / "models" / "smollm2-135m", "--memory", "0.008")
         known = [{"model": "m", **Draw("known", LONGEST, ANSWER).request(i)} for i in range(20)]
         before = [answer_of(served, body)[0] for body in known]
-        idle, run, begun = Idle(served, IDLE), Endurance(served, args.requests), time.monotonic()
+        idle, run, begun = Idle(served, IDLE), Endurance(served, args.warm_up + args.requests), time.monotonic()
         run.run()
         seconds = time.monotonic() - begun
         idle.close()
         faults = run.faults[:20] + settled(served)
-        warm, end = run.sizes[len(run.sizes) // 4], resident(served.process)
+        warm, end = run.sizes[args.warm_up // 1000], resident(served.process)
         growth = end / warm - 1
         if growth > 0.02:
             faults.append(f"it grew from {warm} to {end} bytes")
@@ -182,11 +183,11 @@ def main():
         if [answer_of(served, body)[0] for body in known] != before:
             faults.append("answers changed")
         os.set_blocking(served.process.stderr.fileno(), False)
-        if said := served.process.stderr.read():
+        if (said := served.process.stderr.buffer.read()):
             faults.append(f"it said: {said[:2000]}")
         if (status := served.stop()) != 0:
             faults.append(f"the server ended with {status}")
-    print(json.dumps({"requests": args.requests, "seconds": round(seconds), "answers": {str(k): v for k, v in sorted(run.counts.items(), key=str)},
+    print(json.dumps({"warm_up": args.warm_up, "requests": args.requests, "seconds": round(seconds), "answers": {str(k): v for k, v in sorted(run.counts.items(), key=str)},
                       "idle_connections": IDLE, "resident_warm": warm, "resident_end": end, "growth": round(growth, 4),
                       "faults": len(run.faults)}))
     for fault in faults:

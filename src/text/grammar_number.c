@@ -71,7 +71,7 @@ static uint32_t whole_between(Grammar *g, int64_t low, int64_t high) {
             buffer_clear(&text);
         }
         first = last + 1;
-        last = last * 10 + 9;
+        if (n < DIGITS) last = last * 10 + 9;
     }
     return rule;
 }
