@@ -70,9 +70,8 @@ static uint32_t whole_between(Grammar *g, int64_t low, int64_t high) {
             if (!text.failed) add_alternative(g, rule, same_length(g, a, b, n));
             buffer_clear(&text);
         }
-        if (n == DIGITS) break; /* the next bounds would be too large to write down */
         first = last + 1;
-        if (n < DIGITS) last = last * 10 + 9;
+        if (n < DIGITS) last = last * 10 + 9; /* past that nothing is written */
     }
     return rule;
 }
