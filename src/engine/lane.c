@@ -17,7 +17,8 @@ enum {
     MAX_RUNNING = 64,
     STEP_ROWS = 512,
     WORTH_WAITING = 32, /* tokens another prompt must share beyond the cache for a prompt to wait for it */
-    LEAST_CHUNK = 8,
+    LEAST_CHUNK = 8,    /* rows of prompts in a step, while nobody streams; */
+    LEAST_BESIDE = 2,   /* beside a stream: far into a prompt eight cost more than the gap allows */
 };
 static const double GAP_STEPS = 2.5;     /* solo steps that a step may take while somebody streams */
 static const double LONGEST_STEP = 0.25; /* seconds, while nobody does: a newcomer waits that long */
@@ -294,7 +295,7 @@ static int prompt_rows(const Lane *l, int n_decode) {
     int least = LEAST_CHUNK;
     if (n_decode > 0) {
         target = GAP_STEPS * l->solo > 2 * decode ? GAP_STEPS * l->solo - decode : decode;
-        if (least < n_decode / 2) least = n_decode / 2;
+        least = n_decode / 2 > LEAST_BESIDE ? n_decode / 2 : LEAST_BESIDE;
     }
     double rows = target / l->per_row;
     int n = rows < l->max_rows ? (int)rows : l->max_rows;
@@ -393,11 +394,14 @@ static void note_rows(Lane *l) {
     for (int i = 0; i < l->n_turns; i++) l->counts.prompt_rows += (uint64_t)rows_of_prompt(&l->seats[l->turns[i]]);
 }
 
+/* Rows cost more the further a prompt has been read, and a stream's own step the longer it is: both are followed. One
+ * step that the system has held up says little, so it counts as twice what was expected at most. */
 static void note_time(Lane *l, double seconds) {
     l->counts.step_seconds += seconds;
-    if (l->n_rows < LEAST_CHUNK) return;
-    double per_row = (seconds - l->solo) / (l->n_rows - 1), least = l->solo / 100;
-    l->per_row = 0.7 * l->per_row + 0.3 * (per_row > least ? per_row : least);
+    double *cost = l->n_rows == 1 ? &l->solo : &l->per_row, least = l->solo / 100;
+    double found = l->n_rows == 1 ? seconds : (seconds - l->solo) / (l->n_rows - 1);
+    if (found > 2 * *cost) found = 2 * *cost;
+    *cost = 0.8 * *cost + 0.2 * (found > least ? found : least);
 }
 
 /* The step as a whole could not run, for lack of memory: one sequence less, or the end of the last one. */
