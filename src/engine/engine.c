@@ -71,7 +71,10 @@ static void take_incoming(Engine *e, EngineModel *m) {
     for (;;) {
         pthread_mutex_lock(&e->lock);
         Job *job = m->n_incoming > 0 ? m->incoming[0] : NULL;
-        if (job) memmove(m->incoming, m->incoming + 1, --m->n_incoming * sizeof *m->incoming);
+        if (job) {
+            memmove(m->incoming, m->incoming + 1, --m->n_incoming * sizeof *m->incoming);
+            m->counts.waiting++; /* until the lane has counted it: the queue must not look shorter meanwhile */
+        }
         pthread_mutex_unlock(&e->lock);
         if (!job) return;
         lane_add(m->lane, job);
