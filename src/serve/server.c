@@ -194,11 +194,22 @@ static Bell *next_bell(Server *s) {
     return bell;
 }
 
+static int count_bells(Server *s) {
+    int n = 0;
+    pthread_mutex_lock(&s->lock);
+    for (const Bell *bell = s->bells; bell; bell = bell->next) n++;
+    pthread_mutex_unlock(&s->lock);
+    return n;
+}
+
+/* Those that are there now: what rings meanwhile wakes the loop again, which has others to look after as well. A small
+ * model rings faster than its answers can be sent. */
 static void on_wake(evutil_socket_t fd, short what, void *argument) {
     (void)what;
     uint64_t count;
+    Bell *bell;
     if (read((int)fd, &count, sizeof count) < 0) return;
-    for (Bell *bell; (bell = next_bell(argument));) bell->answer(bell->context);
+    for (int n = count_bells(argument); n > 0 && (bell = next_bell(argument)); n--) bell->answer(bell->context);
 }
 
 /* ---- signals ---- */
