@@ -3,7 +3,8 @@
  * second.
  *
  * A stream is held by one reference of ours, so that it can be looked at safely; that evhttp has let go of it shows in
- * its event callback, which is gone then. */
+ * its event callback, which is gone then. Until ours is gone too the socket stays open: its number must not go to a new
+ * connection while this stream still reads from it. */
 #include "serve/connections.h"
 #include "base/memory.h"
 #include "engine/clock.h"
@@ -37,22 +38,6 @@ static void on_bytes(struct evbuffer *buffer, const struct evbuffer_cb_info *inf
     if (info->n_added > 0 && !c->busy && c->since == 0) c->since = clock_seconds();
 }
 
-/* Without memory for an entry the connection is served all the same, and not watched. */
-static struct bufferevent *make_stream(struct event_base *base, void *argument) {
-    Connections *all = argument;
-    struct bufferevent *stream = bufferevent_socket_new(base, -1, 0); /* evhttp closes the socket */
-    Connection *c = stream ? mem_zeroed(1, sizeof *c) : NULL;
-    if (!c) return stream;
-    *c = (Connection){.all = all, .stream = stream, .next = all->first};
-    all->first = c;
-    all->n++;
-    bufferevent_incref(stream);
-    evbuffer_add_cb(bufferevent_get_input(stream), on_bytes, c);
-    if (all->n >= all->most && !all->refuses && all->listener)
-        all->refuses = evconnlistener_disable(all->listener) == 0;
-    return stream;
-}
-
 static void forget(Connection **at) {
     Connection *c = *at;
     *at = c->next;
@@ -70,19 +55,42 @@ static struct evhttp_connection *owner(const Connection *c) {
     return on_event ? context : NULL;
 }
 
-static void on_look(evutil_socket_t fd, short what, void *argument) {
-    (void)fd, (void)what;
-    Connections *all = argument;
-    double now = clock_seconds();
+static void forget_gone(Connections *all) {
     for (Connection **at = &all->first; *at;) {
         Connection *c = *at;
-        bool slow = !c->busy && c->since != 0 && now - c->since > all->seconds;
-        if (slow && owner(c)) evhttp_connection_free(owner(c));
         if (owner(c))
             at = &c->next;
         else
             forget(at);
     }
+}
+
+/* Without memory for an entry the connection is served all the same, and not watched. */
+static struct bufferevent *make_stream(struct event_base *base, void *argument) {
+    Connections *all = argument;
+    forget_gone(all); /* or their sockets would stay open until the next look */
+    struct bufferevent *stream = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
+    Connection *c = stream ? mem_zeroed(1, sizeof *c) : NULL;
+    if (!c) return stream;
+    *c = (Connection){.all = all, .stream = stream, .next = all->first};
+    all->first = c;
+    all->n++;
+    bufferevent_incref(stream);
+    evbuffer_add_cb(bufferevent_get_input(stream), on_bytes, c);
+    if (all->n >= all->most && !all->refuses && all->listener)
+        all->refuses = evconnlistener_disable(all->listener) == 0;
+    return stream;
+}
+
+static void on_look(evutil_socket_t fd, short what, void *argument) {
+    (void)fd, (void)what;
+    Connections *all = argument;
+    double now = clock_seconds();
+    for (Connection *c = all->first; c; c = c->next) {
+        bool slow = !c->busy && c->since != 0 && now - c->since > all->seconds;
+        if (slow && owner(c)) evhttp_connection_free(owner(c));
+    }
+    forget_gone(all);
     if (all->refuses && all->n < all->most) all->refuses = evconnlistener_enable(all->listener) != 0;
 }
 

@@ -235,3 +235,16 @@ def test_slow_senders_are_cut_and_connections_counted(serve):
         assert kept.getresponse().read() == b'{"status": "ok"}'
         time.sleep(1.2)
     kept.close()
+
+
+def test_a_connection_gets_all_of_its_bytes_after_another_has_closed(serve):
+    """Its socket has the number of the other's. A stream of the other's that still read from it took the second part."""
+    s = serve(["ok"])
+    body = json.dumps({"content": "a" * 20000}).encode()
+    for _ in range(20):
+        with socket.create_connection(("127.0.0.1", s.port), timeout=5) as client:
+            client.sendall(b"POST /tokenize HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            answer = b""
+            while part := client.recv(1 << 16):
+                answer += part
+        assert answer.startswith(b"HTTP/1.1 200 ") and json.loads(answer.split(b"\r\n\r\n", 1)[1])["tokens"]
