@@ -464,7 +464,3 @@ void lane_counts(const Lane *l, EngineCounts *out) {
         out->waiting += !sequence_started(s);
     }
 }
-
-double lane_solo_seconds(const Lane *l) {
-    return l->solo;
-}

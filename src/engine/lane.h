@@ -24,7 +24,5 @@ void lane_counts(const Lane *l, EngineCounts *out);
 /* Called in each step when its counts are settled and before anybody is told of it, so that whoever has an answer finds
  * it in the counts. */
 void lane_on_settled(Lane *l, void (*settled)(void *context), void *context);
-/* Seconds that a step of one row takes: what the chunks of prompts are measured by. */
-double lane_solo_seconds(const Lane *l);
 
 #endif

@@ -124,10 +124,6 @@ void connections_stop(Connections *c) {
     c->refuses = false;
 }
 
-int connections_open(const Connections *c) {
-    return c->n;
-}
-
 static Connection *find(const Connections *all, const struct bufferevent *stream) {
     Connection *c = all->first;
     while (c && c->stream != stream) c = c->next;

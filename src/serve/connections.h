@@ -19,7 +19,6 @@ Connections *connections_new(struct event_base *base, struct evhttp *server, str
 void connections_free(Connections *c);
 /* The listener is about to go. */
 void connections_stop(Connections *c);
-int connections_open(const Connections *c);
 
 /* A whole request has come, and is being answered; and the answer is out. */
 void connection_begins(Connections *c, struct bufferevent *stream);

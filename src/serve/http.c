@@ -18,13 +18,11 @@
 #include <event2/http.h>
 #include <event2/http_struct.h>
 #include <event2/keyvalq_struct.h>
-#include <event2/listener.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 enum { MAX_HEADERS = 64 << 10, PIPELINED = 64 << 10, CLIENT_LEFT = 499 };
 
@@ -46,7 +44,7 @@ struct Exchange {
     char *tail;
     struct evkeyvalq query;
     char id[32];
-    bool streaming, replied, gone;
+    bool streaming;
     void (*left)(void *context);
     void *context;
 };
@@ -83,7 +81,6 @@ static void on_close(struct evhttp_connection *connection, void *argument) {
     Exchange *x = argument;
     bool ours = evhttp_request_get_connection(x->request) == NULL;
     x->connection = NULL;
-    x->gone = true;
     if (!x->streaming) note_answer(x, CLIENT_LEFT);
     if (x->left) x->left(x->context);
     if (ours && x->streaming)

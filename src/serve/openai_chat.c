@@ -24,7 +24,7 @@ typedef struct Chat {
     Exchange *exchange;
     Converse converse;
     Ask *ask;
-    bool streams, tells_usage, scores;
+    bool streams, tells_usage;
     ChatChoice *choices;
     int n;
     char id[40];
@@ -145,7 +145,7 @@ static void write_choice(Chat *c, int choice) {
     }
     if (k->calls.length > 0) buffer_printf(out, ", \"tool_calls\": [%s]", buffer_string(&k->calls));
     buffer_text(out, "}, \"logprobs\": ");
-    if (c->scores)
+    if (c->converse.request.scores)
         buffer_printf(out, "{\"content\": [%s], \"refusal\": null}", buffer_string(&k->logprobs));
     else
         buffer_text(out, "null");
@@ -249,9 +249,7 @@ static bool read_request(Chat *c, Server *s, const JsonValue *body, ApiError *er
     bool includes = false;
     json_bool(json_get(f->stream_options, "include_usage"), &includes);
     c->tells_usage = c->streams && includes;
-    c->scores = f->logprobs.value;
-    v->request.scores = c->scores || f->logits_hash.value;
-    c->scores = v->request.scores;
+    v->request.scores = f->logprobs.value || f->logits_hash.value;
     v->request.n_top = f->top_logprobs.set ? (int)f->top_logprobs.value : 0;
     v->request.hashes = f->logits_hash.value;
     return openai_choose_tools(v, f->tools, &c->allowed, err) && converse_prepare(v, err);
