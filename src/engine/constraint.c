@@ -80,12 +80,6 @@ static void allow_blanks(Constraint *c) {
     }
 }
 
-static bool is_end(const Request *r, int32_t id) {
-    for (int i = 0; i < r->n_end_ids; i++)
-        if (r->end_ids[i] == id) return true;
-    return false;
-}
-
 static bool any_allowed(const Constraint *c) {
     for (size_t i = 0; i < c->words; i++)
         if (c->mask[i]) return true;
@@ -150,12 +144,9 @@ bool constraint_accept(Constraint *c, int32_t id, Error *err) {
         if (forced) c->n_forced++;
         return look_for_opening(c, id, err);
     }
-    if (!c->run || is_end(c->request, id)) return true;
-    if (c->phase == PHASE_BLANK && !grammar_run_token(c->run, id)) {
-        c->phase = PHASE_GRAMMAR; /* one token of white space is enough */
-        return true;
-    }
+    if (!c->run || request_ends(c->request, id)) return true;
     if (c->phase == PHASE_BLANK) {
+        grammar_run_token(c->run, id); /* refused: it is the one token of white space, which is not the grammar's */
         c->phase = PHASE_GRAMMAR;
         return true;
     }

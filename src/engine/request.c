@@ -1,4 +1,4 @@
-/* Copies of requests, for those that outlive their asker's stack. */
+/* Copies of requests, for those that outlive their asker's stack, and what follows from a request alone. */
 #include "engine/request.h"
 #include "base/memory.h"
 
@@ -62,4 +62,10 @@ void request_free(Request *r) {
     mem_free((void *)r->opening);
     grammar_free(r->grammar);
     mem_free(r);
+}
+
+bool request_ends(const Request *r, int32_t id) {
+    for (int i = 0; i < r->n_end_ids; i++)
+        if (r->end_ids[i] == id) return true;
+    return false;
 }

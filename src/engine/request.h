@@ -58,6 +58,9 @@ typedef struct Request {
     bool hashes;        /* with scores: of the logits that each token was chosen or scored by */
 } Request;
 
+/* Whether a token ends the answer. */
+bool request_ends(const Request *r, int32_t id);
+
 /* A copy that owns everything it points to. NULL when out of memory. */
 Request *request_copy(const Request *r);
 void request_free(Request *r); /* of a copy */

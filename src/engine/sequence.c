@@ -142,18 +142,12 @@ bool sequence_snapshot_at(Sequence *s, int n) {
     return true;
 }
 
-static bool is_end(const Request *r, int32_t id) {
-    for (int i = 0; i < r->n_end_ids; i++)
-        if (r->end_ids[i] == id) return true;
-    return false;
-}
-
 /* Whether a snapshot is due when n tokens of the prompt were read. */
 static bool is_snapshot(const Sequence *s, int n) {
     for (int i = 0; i < s->n_points; i++)
         if (s->points[i] == n) return true;
     if (n >= s->request.n_prompt || prefix_cache_is_whole(s->cache)) return false;
-    return n % SNAPSHOT_EVERY == 0 || n == s->request.n_prompt - 1 || is_end(&s->request, s->ids.ids[n - 1]);
+    return n % SNAPSHOT_EVERY == 0 || n == s->request.n_prompt - 1 || request_ends(&s->request, s->ids.ids[n - 1]);
 }
 
 /* How many of the next n tokens go out before a snapshot. */
@@ -241,7 +235,7 @@ static bool release_rest(Sequence *s) {
 /* What it finishes with, FINISH_NONE when it goes on. */
 static bool take_token(Sequence *s, int32_t id, FinishReason *finish) {
     if (!id_list_push(&s->ids, id)) return error_memory(&s->error, "the answer");
-    bool stopped = is_end(&s->request, id);
+    bool stopped = request_ends(&s->request, id);
     if (!stopped && id < s->n_tokens) {
         if (!detok_push(s->detok, id, &s->piece, &s->error) || !release_piece(s)) return false;
         *finish = FINISH_STOP;
