@@ -27,8 +27,17 @@ typedef enum TensorSize {
     SIZE_COUNT
 } TensorSize;
 
-/* Which heads' rows are interleaved in the file. */
-typedef enum RowOrder { ROWS_AS_IS, ROWS_OF_QUERY, ROWS_OF_KEY } RowOrder;
+/* What stands in another order in the file: rows of a head interleaved, or the value heads of a delta rule, of which
+ * the file has the first of each key head, then the second of each (at the end of the rows; one row a head; in a row).
+ */
+typedef enum RowOrder {
+    ROWS_AS_IS,
+    ROWS_OF_QUERY,
+    ROWS_OF_KEY,
+    ROWS_OF_VALUES,
+    ROWS_OF_VALUE_HEADS,
+    COLUMNS_OF_VALUES
+} RowOrder;
 
 enum {
     RULE_OPTIONAL = 1,
@@ -46,7 +55,7 @@ typedef struct TensorRule {
     const char *from, *to; /* to NULL: part of another's; "blk.*.attn_q" without .weight or .bias, and the module's
                               name; * layer, # expert */
     TensorSize out, in;    /* in: SIZE_NONE for a vector */
-    RowOrder order;        /* undone when the architecture permutes */
+    RowOrder order;        /* undone when the architecture or the model permutes */
     int flags;
     int bias_group; /* not 0: biases of a group come together, a missing one is filled with zeros */
 } TensorRule;
@@ -103,7 +112,7 @@ extern const Architecture gguf_phi3;
 extern const Architecture gguf_deepseek_v2, gguf_deepseek_v3;
 extern const Architecture gguf_lfm2, gguf_lfm2_moe;
 extern const Architecture gguf_gpt_oss;
-extern const Architecture gguf_qwen3_next, gguf_qwen3_next_newer;
+extern const Architecture gguf_qwen3_next, gguf_qwen3_next_newer, gguf_qwen3_5, gguf_qwen3_5_moe;
 extern const Architecture gguf_glm4_moe;
 extern const Architecture gguf_exaone4;
 extern const Architecture gguf_bert;
@@ -111,5 +120,7 @@ extern const Architecture gguf_olmo2, gguf_olmo3;
 extern const Architecture gguf_starcoder2;
 extern const Architecture gguf_command_r, gguf_cohere2;
 extern const Architecture gguf_mamba, gguf_falcon_mamba, gguf_granite_hybrid, gguf_falcon_h1;
+extern const Architecture gguf_mamba2, gguf_nemotron_h, gguf_nemotron_h_moe;
+extern const Architecture gguf_jamba;
 
 #endif

@@ -224,23 +224,26 @@ static bool check_meaning(const GgufModel *m, Error *err) {
 
 /* ---- sizes ---- */
 
-/* The one number of key-value heads of the layers that have any. */
-static bool read_kv_heads(GgufModel *m, Error *err) {
-    const char *key = "attention.head_count_kv";
+/* The one size of the layers that have any, of a model whose layers differ. */
+static bool read_some(const GgufModel *m, const char *key, int64_t fallback, int64_t *out, Error *err) {
     const GgufValue *v = gguf_model_find(m, key);
-    if (!m->arch->mixed || !v || v->kind != GGUF_ARRAY) return gguf_model_size(m, key, m->n_heads, &m->n_kv_heads, err);
+    if (!m->arch->mixed || !v || v->kind != GGUF_ARRAY) return gguf_model_size(m, key, fallback, out, err);
+    int64_t found = 0;
     for (int64_t i = 0; i < m->n_layers; i++) {
         double n = gguf_layer_value(m, key, i, -1);
-        if (!(n >= 0 && n <= MAX_SIZE) || floor(n) != n || (n > 0 && m->n_kv_heads && (int64_t)n != m->n_kv_heads))
-            return error_set(err, "metadata %s.%s is no count of heads for layer %" PRId64, m->arch->name, key, i);
-        if (n > 0) m->n_kv_heads = (int64_t)n;
+        if (!(n >= 0 && n <= MAX_SIZE) || floor(n) != n || (n > 0 && found && (int64_t)n != found))
+            return error_set(err, "metadata %s.%s is no size for layer %" PRId64, m->arch->name, key, i);
+        if (n > 0) found = (int64_t)n;
     }
-    return m->n_kv_heads > 0 || error_set(err, "has no layer with attention (%s.%s)", m->arch->name, key);
+    *out = found;
+    return found > 0 || error_set(err, "has no layer with any of metadata %s.%s", m->arch->name, key);
 }
 
 static bool read_heads(GgufModel *m, Error *err) {
     int64_t hidden = m->size[SIZE_HIDDEN], value;
-    if (!gguf_model_size(m, "attention.head_count", 0, &m->n_heads, err) || !read_kv_heads(m, err)) return false;
+    if (!gguf_model_size(m, "attention.head_count", 0, &m->n_heads, err) ||
+        !read_some(m, "attention.head_count_kv", m->n_heads, &m->n_kv_heads, err))
+        return false;
     int64_t from_hidden = m->n_heads > 0 && hidden % m->n_heads == 0 ? hidden / m->n_heads : 0;
     if (!gguf_model_size(m, "attention.key_length", from_hidden, &m->head_dim, err) ||
         !gguf_model_size(m, "attention.value_length", m->head_dim, &value, err) ||
@@ -302,7 +305,9 @@ static bool read_sizes(GgufModel *m, Error *err) {
     m->n_extra = (int64_t)extra;
     m->n_layers -= m->n_extra;
     if (m->arch->own_heads) return true;
-    return gguf_model_size(m, "feed_forward_length", 0, &m->size[SIZE_FFN], err) && read_experts(m, err) &&
+    const GgufValue *mlp = gguf_model_find(m, "feed_forward_length"); /* not there where all is experts */
+    if (!mlp && gguf_model_find(m, "expert_feed_forward_length")) return read_experts(m, err) && read_heads(m, err);
+    return read_some(m, "feed_forward_length", 0, &m->size[SIZE_FFN], err) && read_experts(m, err) &&
            read_heads(m, err);
 }
 

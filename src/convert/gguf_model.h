@@ -20,7 +20,9 @@ struct GgufModel {
     double rope_factor, rope_low, rope_high, beta_fast, beta_slow; /* 0: not said */
     double attention_factor, mscale;                               /* likewise */
     int64_t rope_original;
-    int64_t groups;                                 /* key heads of a delta rule */
+    int64_t groups, value_heads, value_dim;         /* of a delta rule: key heads and the others */
+    bool turned;                                    /* the value heads' order is undone */
+    bool tiled;                                     /* it is left as it is, and config.json says so */
     const GgufTensor *short_factors, *long_factors; /* ROPE_LONG */
     bool tied, biases[N_BIAS_GROUPS];
 };

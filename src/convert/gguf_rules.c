@@ -5,25 +5,17 @@
 #include <stddef.h>
 
 const Architecture *const gguf_architectures[] = {
-    &gguf_mixtral,      &gguf_llama,
-    &gguf_ministral3,   &gguf_mistral3,
-    &gguf_smollm3,      &gguf_qwen2,
-    &gguf_qwen2_vl,     &gguf_qwen2_moe,
-    &gguf_qwen3,        &gguf_qwen3_moe,
-    &gguf_gemma,        &gguf_gemma2,
-    &gguf_gemma3,       &gguf_gemma4,
-    &gguf_phi3,         &gguf_deepseek_v3,
-    &gguf_deepseek_v2,  &gguf_granite,
-    &gguf_granite_moe,  &gguf_granite_hybrid,
-    &gguf_lfm2,         &gguf_lfm2_moe,
-    &gguf_gpt_oss,      &gguf_olmo3,
-    &gguf_olmo2,        &gguf_starcoder2,
-    &gguf_command_r,    &gguf_cohere2,
-    &gguf_falcon_mamba, &gguf_mamba,
-    &gguf_falcon_h1,    &gguf_qwen3_next_newer,
-    &gguf_qwen3_next,   &gguf_glm4_moe,
-    &gguf_exaone4,      &gguf_seed_oss,
-    &gguf_bert,         NULL,
+    &gguf_mixtral,        &gguf_llama,       &gguf_ministral3,  &gguf_mistral3,
+    &gguf_smollm3,        &gguf_qwen2,       &gguf_qwen2_vl,    &gguf_qwen2_moe,
+    &gguf_qwen3,          &gguf_qwen3_moe,   &gguf_gemma,       &gguf_gemma2,
+    &gguf_gemma3,         &gguf_gemma4,      &gguf_phi3,        &gguf_deepseek_v3,
+    &gguf_deepseek_v2,    &gguf_granite,     &gguf_granite_moe, &gguf_granite_hybrid,
+    &gguf_lfm2,           &gguf_lfm2_moe,    &gguf_gpt_oss,     &gguf_olmo3,
+    &gguf_olmo2,          &gguf_starcoder2,  &gguf_command_r,   &gguf_cohere2,
+    &gguf_falcon_mamba,   &gguf_mamba,       &gguf_falcon_h1,   &gguf_qwen3_next_newer,
+    &gguf_qwen3_next,     &gguf_glm4_moe,    &gguf_exaone4,     &gguf_seed_oss,
+    &gguf_qwen3_5,        &gguf_qwen3_5_moe, &gguf_mamba2,      &gguf_nemotron_h,
+    &gguf_nemotron_h_moe, &gguf_jamba,       &gguf_bert,        NULL,
 };
 
 const TensorRule gguf_rules_model[] = {

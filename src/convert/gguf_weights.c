@@ -39,6 +39,10 @@ typedef struct Part {
     const BlockFormat *format;
     int64_t heads; /* rows are interleaved within so many heads; 0: as they are */
     int64_t rows;
+    /* The last heads * dim rows (or the columns) are value heads of a delta rule, in the order of their key heads in
+     * the checkpoint, one of each key head in turn in the source; 0: they are not. */
+    int64_t value_heads, value_dim, key_heads;
+    bool columns;
     bool conv;     /* with a last dimension of 1 */
     int64_t stack; /* the rows are so many matrices one after the other; 0: one matrix */
     int64_t turns; /* rows of this and of another take so many turns in the source; 0: they are all its rows */
@@ -230,6 +234,22 @@ static bool find_below(const WeightsPlan *p, Part *part, Error *err) {
     return true;
 }
 
+/* What is undone of the order of rows. */
+static bool set_order(const GgufModel *m, const TensorRule *rule, Part *part, Error *err) {
+    const GgufTensor *t = part->source;
+    if (m->arch->permuted && rule->order == ROWS_OF_QUERY) part->heads = m->n_heads;
+    if (m->arch->permuted && rule->order == ROWS_OF_KEY) part->heads = m->n_kv_heads;
+    if (!m->turned || rule->order < ROWS_OF_VALUES) return true;
+    part->value_heads = m->value_heads;
+    part->key_heads = m->groups;
+    part->value_dim = rule->order == ROWS_OF_VALUE_HEADS ? 1 : m->value_dim;
+    part->columns = rule->order == COLUMNS_OF_VALUES;
+    int64_t all = part->value_heads * part->value_dim;
+    return (part->columns ? t->shape[0] == all : part->rows >= all) ||
+           error_set(err, "tensor \"%s\" does not have the %d heads that the metadata implies", t->name,
+                     (int)m->value_heads);
+}
+
 static bool plan_tensor(WeightsPlan *p, const GgufTensor *t, Error *err) {
     char module[NAME];
     TensorPlace at;
@@ -244,8 +264,7 @@ static bool plan_tensor(WeightsPlan *p, const GgufTensor *t, Error *err) {
     gguf_rule_name(rule->to, at.layer, at.expert, "", module, sizeof module);
     set_rows(&part, t, vector, rule->flags & RULE_STACKED);
     part.conv = rule->flags & RULE_CONV && !vector;
-    if (m->arch->permuted && rule->order == ROWS_OF_QUERY) part.heads = m->n_heads;
-    if (m->arch->permuted && rule->order == ROWS_OF_KEY) part.heads = m->n_kv_heads;
+    if (!set_order(m, rule, &part, err)) return false;
     if (rule->flags & RULE_ABOVE_UP && !find_below(p, &part, err)) return false;
     static const char *const halves[][2] = {{".gate_proj", ".up_proj"}, {".in_proj_b", ".in_proj_a"}};
     if (rule->flags & RULE_GATE_UP) return plan_halves(p, module, halves[0], part, part.stack ? part.stack : 1, err);
@@ -301,6 +320,15 @@ static bool plan_allocate(WeightsPlan *p, Error *err) {
     return (p->tensors && p->parts && p->quantized) || error_memory(err, "the plan of an import");
 }
 
+/* MLX has one order of value heads alone. */
+static bool check_options(const WeightsPlan *p, Error *err) {
+    return !p->options->mlx || !p->model->tiled ||
+           error_set(err,
+                     "has value heads of %d in another order than MLX, and super-blocks that span them: import it "
+                     "without --mlx",
+                     (int)p->model->value_dim);
+}
+
 WeightsPlan *weights_plan(const GgufModel *model, const ImportOptions *options, Error *err) {
     WeightsPlan *p = mem_zeroed(1, sizeof *p);
     if (!p) {
@@ -310,7 +338,7 @@ WeightsPlan *weights_plan(const GgufModel *model, const ImportOptions *options, 
     p->model = model;
     p->options = options;
     arena_init(&p->names);
-    bool ok = plan_allocate(p, err);
+    bool ok = plan_allocate(p, err) && check_options(p, err);
     if (model->n_extra) say(p, "the layers that predict further tokens are left out");
     for (int i = 0; ok && i < gguf_count(model->file); i++) ok = plan_tensor(p, gguf_tensor(model->file, i), err);
     if (ok && plan_zeros(p, err)) return p;
@@ -376,8 +404,16 @@ bool weights_plan_quantization(const WeightsPlan *p, Buffer *out, Error *err) {
 
 /* ---- writing ---- */
 
+/* Where value r of the heads of values stands in the source. */
+static int64_t source_value(const Part *part, int64_t r) {
+    int64_t head = r / part->value_dim, group = part->value_heads / part->key_heads;
+    return (head % group * part->key_heads + head / group) * part->value_dim + r % part->value_dim;
+}
+
 /* Row r of the checkpoint stands in the file at: within a head, halves are interleaved. */
 static int64_t source_row(const Part *part, int64_t r) {
+    int64_t first = part->rows - part->value_heads * part->value_dim;
+    if (part->value_heads && !part->columns) return r < first ? r : first + source_value(part, r - first);
     int64_t each = part->turns ? part->rows / part->turns : 0;
     if (part->turns) return r / each * 2 * each + (part->second ? each : 0) + r % each;
     if (!part->heads) return r;
@@ -461,6 +497,14 @@ static const uint8_t *make_changed(const Part *part, const uint8_t *from, uint8_
     return row;
 }
 
+/* A row of floats with the heads of its values in the checkpoint's order. */
+static const uint8_t *turn_columns(const Part *part, const uint8_t *from, uint8_t *row) {
+    size_t bytes = dtype_bytes(float_dtype(part->source->type));
+    for (int64_t i = 0; i < part->source->shape[0]; i += part->value_dim)
+        memcpy(row + (size_t)i * bytes, from + (size_t)source_value(part, i) * bytes, (size_t)part->value_dim * bytes);
+    return row;
+}
+
 /* Makes row r of a part in `row`, or points into the source; NULL for a scale that is not finite. */
 static const uint8_t *make_row(const Part *part, int64_t r, uint8_t *row) {
     if (!part->source) return memset(row, 0, part->row_bytes);
@@ -470,12 +514,14 @@ static const uint8_t *make_row(const Part *part, int64_t r, uint8_t *row) {
         r -= part->rows / 2;
     }
     const uint8_t *from = t->data + source_row_bytes(part) * (uint64_t)source_row(part, r);
-    if (part->kind == PART_RAW) return from;
+    if (part->kind == PART_RAW) return part->columns ? turn_columns(part, from, row) : from;
     if (part->kind == PART_MINUS_ONE || part->kind == PART_LOG_OF_NEG) return make_changed(part, from, row);
-    int64_t n = t->shape[0] / part->format->values;
+    int64_t values = part->format->values, n = t->shape[0] / values;
     size_t step = part->row_bytes / (size_t)n;
-    for (int64_t i = 0; i < n; i++)
-        if (!write_block(part, from + i * part->format->bytes, row + (size_t)i * step)) return NULL;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t at = part->columns ? source_value(part, i * values) / values : i;
+        if (!write_block(part, from + at * part->format->bytes, row + (size_t)i * step)) return NULL;
+    }
     return row;
 }
 

@@ -264,6 +264,7 @@ typedef struct ShortConvSpec {
  * with a query. */
 typedef struct DeltaSpec {
     int k_heads, v_heads, k_dim, v_dim, kernel; /* v_heads is a multiple of k_heads */
+    bool tiled;                                 /* value head h has key head h % k_heads, not h / (v_heads / k_heads) */
     LinearSpec q, k, v, o;
     ConvSpec q_conv, k_conv, v_conv; /* after each projection, then silu */
     LinearSpec a_down, a;            /* the decay's input; a_down: it goes through a latent of a_rank */

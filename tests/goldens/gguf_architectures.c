@@ -54,9 +54,10 @@ static void every_architecture_computes_what_its_checkpoint_does(void **state) {
         if (!golden_import_embeds(names[i])) check(names[i]); /* encoders: embeddings.c */
 }
 
-/* Experts in super-blocks and in MXFP4, a stack of each, alone and in steps of every width. */
-static void quantised_experts_are_exact(void **state) {
-    static const char *const names[] = {"qwen3_moe-quantised", "gpt_oss-mxfp4"};
+/* Experts in super-blocks and in MXFP4, a stack of each, and value heads in the order of the file, alone and in steps
+ * of every width. */
+static void quantised_imports_are_exact(void **state) {
+    static const char *const names[] = {"qwen3_moe-quantised", "gpt_oss-mxfp4", "qwen3_5-tiled"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         TestFolder parent;
@@ -80,6 +81,6 @@ static void quantised_experts_are_exact(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_architecture_computes_what_its_checkpoint_does),
-                                       cmocka_unit_test(quantised_experts_are_exact)};
+                                       cmocka_unit_test(quantised_imports_are_exact)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

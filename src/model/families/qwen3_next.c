@@ -81,6 +81,7 @@ static void put_projections(DeltaSpec *d, bool next) {
     d->a.name = "model.layers.*.linear_attn.in_proj_a";
 }
 
+/* "linear_value_head_order" is ours: an import whose super-blocks span heads leaves them in the file's order. */
 static DeltaSpec read_delta(const Config *c, bool next, float eps) {
     DeltaSpec d = {.k_heads = config_size_or(c, "linear_num_key_heads", 16),
                    .v_heads = config_size_or(c, "linear_num_value_heads", 32),
@@ -98,6 +99,10 @@ static DeltaSpec read_delta(const Config *c, bool next, float eps) {
     d.k_conv = (ConvSpec){.name = conv, .total = 2 * keys + values, .from = keys};
     d.v_conv = (ConvSpec){.name = conv, .total = 2 * keys + values, .from = 2 * keys};
     put_projections(&d, next);
+    const char *order = config_string_or(c, "linear_value_head_order", "grouped");
+    d.tiled = strcmp(order, "tiled") == 0;
+    if (!d.tiled && strcmp(order, "grouped") != 0)
+        config_fail(c, "\"linear_value_head_order\" is \"%.40s\", known are grouped and tiled", order);
     return d;
 }
 

@@ -78,7 +78,7 @@ static void head_task(void *context, int task, int thread) {
     const DeltaRun *r = context;
     const DeltaSpec *d = r->spec;
     const Stretch *t = &r->stretches[task / d->v_heads];
-    int head = task % d->v_heads, key_head = head / (d->v_heads / d->k_heads);
+    int head = task % d->v_heads, key_head = d->tiled ? head % d->k_heads : head / (d->v_heads / d->k_heads);
     float *matrices = state_recurrent(t->state, r->layer) + windows_size(d);
     size_t decays = (size_t)decays_width(d), keys = (size_t)keys_width(d), values = (size_t)values_width(d);
     (void)thread;
@@ -197,6 +197,7 @@ static void delta_describe(const LayerSpec *spec, Buffer *out) {
     const DeltaSpec *d = &spec->delta;
     buffer_printf(out, "gated delta rule: %d heads of %d by %d, %d key heads, convolutions of %d", d->v_heads, d->k_dim,
                   d->v_dim, d->k_heads, d->kernel);
+    if (d->tiled) buffer_text(out, ", key heads in turn");
 }
 
 const Mechanism mixer_delta = {.name = "gated delta rule",

@@ -31,8 +31,11 @@ T = gguf.GGMLQuantizationType
 CONVERTED = ["llama-llama3rope", "llama-yarn", "mixtral", "qwen2", "qwen2_moe", "qwen3", "gemma", "gemma4_text", "gemma4_text-e2b",
              "gemma4_text-moe", "phi3-longrope", "phi3-partial", "deepseek_v2", "deepseek_v3", "granite-bias", "granitemoe", "lfm2",
              "lfm2_moe", "gpt_oss", "olmo2", "olmo3-yarn", "starcoder2", "cohere", "cohere2", "mamba", "falcon_mamba",
-             "granitemoehybrid", "falcon_h1", "smollm3", "ministral3", "glm4_moe", "exaone4", "seed_oss", "qwen2_5_vl"]
+             "granitemoehybrid", "falcon_h1", "smollm3", "ministral3", "glm4_moe", "exaone4", "seed_oss", "qwen2_5_vl", "qwen3_5", "qwen3_5_moe", "mamba2",
+             "nemotron_h", "nemotron_h-moe", "jamba", "jamba-dense"]
 MISSING = {"cohere2": {"rotary_pct": 1.0}}  # what the converter wants to find in config.json
+PLAIN = ["nemotron_h"]  # whose config.json is read as it is: transformers would add words of mixtures
+TOLERANCE = {"qwen3_5-quantised": 4e-3, "qwen3_5-tiled": 4e-3}  # integers, whose inputs are rounded, and a rule that doubles it
 MULTIPLIED = ["falcon_h1"]  # weights that are no longer of bfloat16 when converted
 ENCODERS = ["bert-cls", "xlm_roberta"]
 SMALL = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
@@ -54,6 +57,16 @@ MADE = {
                                  "num_experts_per_tok": 2, "shared_expert_intermediate_size": 24, "linear_num_value_heads": 6,
                                  "linear_num_key_heads": 2, "linear_key_head_dim": 8, "linear_value_head_dim": 16,
                                  "norm_topk_prob": True, "mlp_only_layers": []}, {}),
+    "qwen3_5-three": ("Qwen3_5Text", {**SMALL, "num_hidden_layers": 2, "full_attention_interval": 2, "linear_num_value_heads": 6,
+                                      "linear_num_key_heads": 2, "linear_key_head_dim": 8, "linear_value_head_dim": 16}, {}),
+    "qwen3_5-quantised": ("Qwen3_5Text", {**SMALL, "hidden_size": 64, "num_hidden_layers": 2, "full_attention_interval": 2,
+                                          "linear_num_value_heads": 6, "linear_num_key_heads": 2, "linear_key_head_dim": 32,
+                                          "linear_value_head_dim": 32, "intermediate_size": 64},
+                          {"in_proj_qkv": T.Q8_0, "in_proj_z": T.Q4_0, "in_proj_a": T.Q5_1, "linear_attn.out_proj": T.Q8_0}),
+    "qwen3_5-tiled": ("Qwen3_5Text", {**SMALL, "hidden_size": 64, "num_hidden_layers": 2, "full_attention_interval": 2,
+                                      "linear_num_value_heads": 6, "linear_num_key_heads": 2, "linear_key_head_dim": 16,
+                                      "linear_value_head_dim": 128, "intermediate_size": 64},
+                      {"in_proj_qkv": T.Q8_0, "in_proj_z": T.Q8_0, "linear_attn.out_proj": T.Q4_K}),
     "gpt_oss-mxfp4": ("GptOss", {**SMALL, "intermediate_size": 32, "num_hidden_layers": 2, "num_local_experts": 3,
                                  "num_experts_per_tok": 2, "sliding_window": 8}, {"experts.gate_up_proj": T.MXFP4,
                                                                                    "experts.down_proj": T.MXFP4}),
@@ -91,6 +104,9 @@ def fill(model, kinds, seed):
             flat = dequantize(blocks, kind).astype(np.float32)
             rows.update({row.tobytes(): (kind, block.tobytes()) for row, block in zip(flat, blocks)})
             value = flat.reshape(shape).swapaxes(-1, -2) if turned else flat.reshape(shape)
+            if "linear_attn.out_proj" in name:  # whose columns the converter puts in the order that these blocks have
+                keys, values = model.config.linear_num_key_heads, model.config.linear_num_value_heads
+                value = value.reshape(len(value), values // keys, keys, -1).swapaxes(1, 2).reshape(value.shape)
         p.data = torch.from_numpy(np.ascontiguousarray(value, dtype=np.float32))
     return rows
 
@@ -143,7 +159,7 @@ def convert(source, target, kind):
             wrapped.set_vocab = dummy_vocabulary
         model.no_mtp = True  # layers that predict further tokens: these have none
         with torch.inference_mode():
-            model(folder, kind, target, hparams=None, eager=True).write()
+            model(folder, kind, target, hparams=config if target.parent.name in PLAIN else None, eager=True).write()
 
 
 def rewrite(path, change, keys=None):
@@ -238,7 +254,8 @@ def make(name):
     rows = fill(model, kinds, seed=len(name))
     target.mkdir(exist_ok=True)
     with torch.inference_mode():
-        save(target, *reference(model, settings["vocab_size"]))
+        meta, logits = reference(model, settings["vocab_size"])
+    save(target, {**meta, "tolerance_abs_f32": TOLERANCE.get(name, 1e-3)}, logits)
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder)
         convert(pathlib.Path(folder), target / "model.gguf", gguf.LlamaFileType.ALL_F32)
