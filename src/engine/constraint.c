@@ -1,22 +1,27 @@
-/* Three phases: waiting for the opening (everything may come, until the budget forces it), white space after it, and
- * the grammar. An end token may come where the grammar may end, and never while the opening is awaited, for then there
+/* An answer's phases, of which a request may lack the first three: the start, where reasoning may be opened or the
+ * grammar begun; reasoning (everything may come, until the budget closes it); white space after it; and the grammar.
+ *
+ * At the start a token may begin both the opening mark and the grammar (a "<"), so both are followed until one of them
+ * has another byte. An end token may come where the grammar may end, and never inside of reasoning, for then there
  * would be no answer. */
 #include "engine/constraint.h"
+#include "base/json_scan.h"
 #include "base/memory.h"
 
 #include <string.h>
 
-typedef enum Phase { PHASE_WAITING, PHASE_BLANK, PHASE_GRAMMAR } Phase;
+typedef enum Phase { PHASE_START, PHASE_REASONING, PHASE_BLANK, PHASE_GRAMMAR } Phase;
 
 struct Constraint {
     const Request *request;
     const Tokenizer *tokenizer;
     int vocab;
-    GrammarRun *run; /* NULL: without a grammar everything may come after the opening */
+    GrammarRun *run; /* NULL: without a grammar everything may come after reasoning */
+    bool fits;       /* the grammar has taken what came at the start */
     Phase phase;
-    int n_tokens, n_forced; /* so far */
-    Buffer seen;            /* bytes of the answer while the opening is awaited */
-    uint32_t *mask;         /* [words] */
+    int n_thoughts, n_forced; /* tokens so far */
+    Buffer seen;              /* bytes of the answer before the grammar; of long thoughts the last */
+    uint32_t *mask;           /* [words] */
     size_t words;
 };
 
@@ -26,8 +31,8 @@ Constraint *constraint_new(const Request *r, int vocab, const Tokenizer *t, Erro
         error_memory(err, "a grammar");
         return NULL;
     }
-    *c = (Constraint){.request = r, .tokenizer = t, .vocab = vocab, .words = ((size_t)vocab + 31) / 32};
-    c->phase = r->opening ? PHASE_WAITING : PHASE_GRAMMAR;
+    *c = (Constraint){.request = r, .tokenizer = t, .vocab = vocab, .words = ((size_t)vocab + 31) / 32, .fits = true};
+    c->phase = !r->reasoning_close ? PHASE_GRAMMAR : r->reasoning_open ? PHASE_START : PHASE_REASONING;
     if (!(c->mask = mem_array(c->words, sizeof *c->mask))) error_memory(err, "a grammar");
     if (c->mask && r->grammar) c->run = grammar_run_new(r->grammar, r->tree, err);
     if (c->mask && (c->run || !r->grammar)) return c;
@@ -53,10 +58,10 @@ static void forbid(Constraint *c, int32_t id) {
 
 static bool is_forcing(const Constraint *c) {
     const Request *r = c->request;
-    return c->n_forced > 0 || (r->n_forced > 0 && c->n_tokens >= r->budget);
+    return c->n_forced > 0 || (r->n_forced > 0 && c->n_thoughts >= r->budget);
 }
 
-static void allow_while_waiting(Constraint *c) {
+static void allow_thoughts(Constraint *c) {
     const Request *r = c->request;
     bool forced = is_forcing(c) && c->n_forced < r->n_forced;
     memset(c->mask, forced ? 0 : 0xFF, c->words * sizeof *c->mask);
@@ -65,7 +70,9 @@ static void allow_while_waiting(Constraint *c) {
 }
 
 static bool is_blank(const char *text, size_t n) {
-    return strspn(text, " \t\r\n") >= n;
+    size_t i = 0;
+    while (i < n && json_is_space(text[i])) i++;
+    return i == n;
 }
 
 /* White space may come before the grammar begins, but only tokens of nothing else, and not for ever. */
@@ -86,15 +93,8 @@ static bool any_allowed(const Constraint *c) {
     return false;
 }
 
-bool constraint_allowed(Constraint *c, const uint32_t **allowed, Error *err) {
+static bool allow_grammar(Constraint *c, Error *err) {
     const Request *r = c->request;
-    *allowed = NULL;
-    if (c->phase == PHASE_WAITING) {
-        allow_while_waiting(c);
-        *allowed = c->mask;
-        return true;
-    }
-    if (!c->run) return true;
     const uint32_t *tokens = grammar_run_allowed(c->run, err);
     if (!tokens) return false;
     memcpy(c->mask, tokens, c->words * sizeof *c->mask);
@@ -104,6 +104,29 @@ bool constraint_allowed(Constraint *c, const uint32_t **allowed, Error *err) {
         else
             forbid(c, r->end_ids[i]);
     }
+    return true;
+}
+
+static bool allow_start(Constraint *c, Error *err) {
+    const char *rest = c->request->reasoning_open + c->seen.length;
+    if (!c->fits)
+        memset(c->mask, 0, c->words * sizeof *c->mask);
+    else if (!allow_grammar(c, err))
+        return false;
+    token_tree_allow(c->request->tree, rest, strlen(rest), c->mask);
+    return true;
+}
+
+bool constraint_allowed(Constraint *c, const uint32_t **allowed, Error *err) {
+    const Request *r = c->request;
+    *allowed = NULL;
+    if (c->phase == PHASE_REASONING) {
+        allow_thoughts(c);
+        *allowed = c->mask;
+        return true;
+    }
+    if (!c->run) return true;
+    if (c->phase == PHASE_START ? !allow_start(c, err) : !allow_grammar(c, err)) return false;
     allow_blanks(c);
     for (int i = 0; i < r->sampling.n_suppressed; i++) forbid(c, r->sampling.suppressed[i]);
     *allowed = c->mask;
@@ -111,40 +134,82 @@ bool constraint_allowed(Constraint *c, const uint32_t **allowed, Error *err) {
            error_set(err, "no token of this model's vocabulary can go on with the answer that the request asks for");
 }
 
-/* The opening ends the waiting; what its last token has after it is white space at most, or belongs to the grammar. */
-static bool look_for_opening(Constraint *c, int32_t id, Error *err) {
-    const char *opening = c->request->opening;
-    size_t n = strlen(opening);
+static bool see(Constraint *c, int32_t id, Error *err) {
     tokenizer_bytes(c->tokenizer, id, &c->seen);
-    buffer_byte(&c->seen, '\0');
-    if (c->seen.failed) return error_memory(err, "a grammar");
-    c->seen.length--;
-    const char *found = strstr(c->seen.data, opening);
-    if (!found) {
-        if (c->seen.length > 4 * n + 64) { /* only its end can still become the opening */
-            memmove(c->seen.data, c->seen.data + c->seen.length - n, n);
-            c->seen.length = n;
-        }
+    return !c->seen.failed || error_memory(err, "a grammar");
+}
+
+static void forget_seen(Constraint *c, size_t n) {
+    c->seen.length -= n;
+    memmove(c->seen.data, c->seen.data + n, c->seen.length + 1);
+}
+
+static bool begins_with(const char *text, size_t n, const char *beginning, size_t m) {
+    return m <= n && memcmp(text, beginning, m) == 0;
+}
+
+/* Where a mark begins in what was seen, NULL: nowhere. */
+static const char *find_mark(const Constraint *c, const char *mark) {
+    size_t n = strlen(mark);
+    for (size_t i = 0; i + n <= c->seen.length; i++)
+        if (memcmp(c->seen.data + i, mark, n) == 0) return c->seen.data + i;
+    return NULL;
+}
+
+/* The closing mark ends the reasoning; what its last token has after it is white space at most, or belongs to the
+ * grammar. */
+static bool look_for_close(Constraint *c, Error *err) {
+    const char *close = c->request->reasoning_close, *found = find_mark(c, close);
+    size_t n = strlen(close);
+    if (!found) { /* only the end can still become the mark */
+        if (c->seen.length > 4 * n + 64) forget_seen(c, c->seen.length - n);
         return true;
     }
     const char *rest = found + n;
-    size_t left = strlen(rest);
+    size_t left = c->seen.length - (size_t)(rest - c->seen.data);
     c->phase = PHASE_BLANK;
     if (is_blank(rest, left) || !c->run) return true;
-    size_t blank = strspn(rest, " \t\r\n");
+    while (is_blank(rest, 1)) rest++, left--;
     c->phase = PHASE_GRAMMAR;
-    return grammar_run_text(c->run, rest + blank, left - blank) ||
+    return grammar_run_text(c->run, rest, left) ||
            error_set(err, "the model went on after its reasoning with what the request does not allow");
+}
+
+/* The grammar begins anew, for it may have taken a part of the mark. */
+static bool begin_reasoning(Constraint *c, size_t n_mark, Error *err) {
+    c->phase = PHASE_REASONING;
+    forget_seen(c, n_mark);
+    if (c->run) {
+        grammar_run_free(c->run);
+        if (!(c->run = grammar_run_new(c->request->grammar, c->request->tree, err))) return false;
+    }
+    return look_for_close(c, err);
+}
+
+/* White space may come before the mark where no grammar says what comes. */
+static bool take_start(Constraint *c, int32_t id, Error *err) {
+    const char *open = c->request->reasoning_open;
+    size_t n_open = strlen(open), n;
+    if (!see(c, id, err)) return false;
+    while (!c->run && c->seen.length > 0 && is_blank(c->seen.data, 1)) forget_seen(c, 1);
+    n = c->seen.length;
+    c->fits = c->run && c->fits && grammar_run_token(c->run, id);
+    if (begins_with(c->seen.data, n, open, n_open)) return begin_reasoning(c, n_open, err);
+    if (n == 0 || begins_with(open, n_open, c->seen.data, n)) return true;
+    c->phase = PHASE_GRAMMAR;
+    return c->fits || !c->run || error_set(err, "a token came that the grammar does not have");
 }
 
 bool constraint_accept(Constraint *c, int32_t id, Error *err) {
     bool forced = is_forcing(c); /* it was chosen by what held before it */
-    c->n_tokens++;
-    if (c->phase == PHASE_WAITING) {
+    if (c->phase == PHASE_REASONING) {
+        c->n_thoughts++;
         if (forced) c->n_forced++;
-        return look_for_opening(c, id, err);
+        return see(c, id, err) && look_for_close(c, err);
     }
-    if (!c->run || request_ends(c->request, id)) return true;
+    if (request_ends(c->request, id)) return true;
+    if (c->phase == PHASE_START) return take_start(c, id, err);
+    if (!c->run) return true;
     if (c->phase == PHASE_BLANK) {
         grammar_run_token(c->run, id); /* refused: it is the one token of white space, which is not the grammar's */
         c->phase = PHASE_GRAMMAR;

@@ -1,5 +1,5 @@
-/* What holds a sequence to its request's grammar: which tokens may come next. With reasoning before the answer the
- * grammar waits for its end, which a budget can force. */
+/* What holds a sequence to its request's grammar: which tokens may come next. With reasoning before the answer,
+ * which the prompt has opened or the answer may open, the grammar waits for its end, which a budget can force. */
 #ifndef LOCKSTEP_ENGINE_CONSTRAINT_H
 #define LOCKSTEP_ENGINE_CONSTRAINT_H
 
@@ -7,7 +7,7 @@
 
 typedef struct Constraint Constraint;
 
-/* Of a request with a grammar, or with forced tokens only; both must outlive it. NULL when out of memory. */
+/* Of a request with a grammar, or with a mark that closes reasoning; both must outlive it. NULL when out of memory. */
 Constraint *constraint_new(const Request *r, int vocab, const Tokenizer *t, Error *err);
 void constraint_free(Constraint *c);
 

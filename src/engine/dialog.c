@@ -91,7 +91,10 @@ bool dialog_ids(const Loaded *loaded, const JsonValue *variables, ReplyOptions *
     bool ok = template_render_chat(loaded->chat_template, variables, &text, err);
     if (ok && text.failed) ok = error_memory(err, "the prompt");
     ok = ok && tokenizer_encode(loaded->tokenizer, buffer_string(&text), text.length, 0, out, err);
-    if (reply) reply->reasoning_is_open = reasoning_is_open(reply->reasoning, buffer_string(&text), text.length);
+    if (reply) {
+        reply->reasoning_is_open = reasoning_is_open(reply->reasoning, buffer_string(&text), text.length);
+        reply->reasoning_is_closed = reasoning_is_closed(reply->reasoning, buffer_string(&text), text.length);
+    }
     buffer_clear(&text);
     return ok;
 }

@@ -6,7 +6,7 @@
 #include "text/reply.h"
 
 /* How answers are to be read: what the names say (NULL or "auto": what the template implies; "none": not at all).
- * `tools` and `reasoning_is_open` are left to the caller. */
+ * The tools, and what the prompt did, are left to the caller. */
 bool dialog_forms(const char *calls, const char *reasoning, const ChatTemplate *t, ReplyOptions *out, Error *err);
 
 /* The special tokens that the forms need to see. */
@@ -22,7 +22,7 @@ typedef struct TemplateInput {
 JsonDoc *dialog_variables(const TemplateInput *in, Error *err);
 
 /* Renders, and tokenizes without added special tokens. Of `reply` (NULL: of no interest) sets whether the prompt opened
- * a block of its reasoning. */
+ * or closed a block of its reasoning. */
 bool dialog_ids(const Loaded *loaded, const JsonValue *variables, ReplyOptions *reply, IdList *out, Error *err);
 
 #endif

@@ -15,6 +15,11 @@ static bool copy_items(const void *from, int n, size_t size, const void **to) {
     return true;
 }
 
+static bool copy_text(const char *from, const char **to) {
+    *to = from ? mem_string(from, strlen(from)) : NULL;
+    return *to || !from;
+}
+
 static bool copy_stops(const Request *from, Request *to) {
     StopText *stops = from->n_stops > 0 ? mem_zeroed((size_t)from->n_stops, sizeof *stops) : NULL;
     to->stops = stops;
@@ -40,8 +45,8 @@ Request *request_copy(const Request *r) {
     ok = copy_items(r->end_ids, r->n_end_ids, sizeof *r->end_ids, (const void **)&copy->end_ids) && ok;
     ok = copy_items(r->kept_ids, r->n_kept_ids, sizeof *r->kept_ids, (const void **)&copy->kept_ids) && ok;
     ok = copy_items(r->forced, r->n_forced, sizeof *r->forced, (const void **)&copy->forced) && ok;
-    copy->opening = r->opening ? mem_string(r->opening, strlen(r->opening)) : NULL;
-    ok = (copy->opening || !r->opening) && ok;
+    ok = copy_text(r->reasoning_close, &copy->reasoning_close) && ok;
+    ok = copy_text(r->reasoning_open, &copy->reasoning_open) && ok;
     copy->grammar = r->grammar ? grammar_hold(r->grammar) : NULL;
     ok = copy_stops(r, copy) && ok;
     if (ok) return copy;
@@ -59,7 +64,8 @@ void request_free(Request *r) {
     mem_free((void *)r->end_ids);
     mem_free((void *)r->kept_ids);
     mem_free((void *)r->forced);
-    mem_free((void *)r->opening);
+    mem_free((void *)r->reasoning_close);
+    mem_free((void *)r->reasoning_open);
     grammar_free(r->grammar);
     mem_free(r);
 }

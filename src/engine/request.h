@@ -46,10 +46,13 @@ typedef struct Request {
     int n_kept_ids;
     const Grammar *grammar; /* what the answer may look like; NULL: anything */
     const TokenTree *tree;  /* of the model's vocabulary, with a grammar; not copied: the model's owner keeps it */
-    /* With a grammar: it begins after this text (a closing mark of reasoning) has come, and white space after it. NULL:
-     * at once. */
-    const char *opening;
-    /* Tokens that are forced after `budget` tokens if the opening has not come by then (its text as ids). */
+    /* The mark that closes reasoning: the grammar begins after it and white space that follows. NULL: there is no
+     * reasoning, and it begins at once. */
+    const char *reasoning_close;
+    /* The mark with which the answer may open its reasoning; an answer that begins otherwise has none. NULL: the prompt
+     * has opened it. */
+    const char *reasoning_open;
+    /* Tokens that are forced after `budget` tokens of reasoning if it was not closed by then (its mark as ids). */
     const int32_t *forced;
     int n_forced, budget;
     bool scores_prompt; /* every token of the prompt is scored, so no cached prefix is used */

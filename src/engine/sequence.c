@@ -45,7 +45,7 @@ bool request_check(const Request *r, const Model *model, const Tokenizer *tokeni
     if (r->n_prompt > context)
         return error_set(err, "the prompt has %d tokens, the context holds %d: shorten the prompt%s", r->n_prompt,
                          context, context < model_max_context(model) ? " or raise --ctx" : "");
-    if ((r->grammar || r->opening) && !tokenizer)
+    if ((r->grammar || r->reasoning_close) && !tokenizer)
         return error_set(err, "a grammar needs a tokenizer, and this model's folder has no tokenizer.json");
     if (r->n_stops > 0 && !tokenizer)
         return error_set(err, "stop strings need a tokenizer, and this model's folder has no tokenizer.json");
@@ -77,7 +77,7 @@ Sequence *sequence_new(const Request *request, const Model *model, const Tokeniz
     if (tokenizer && (!(s->detok = detok_new(tokenizer, true, err)) ||
                       !(s->stop = stop_new(request->stops, (size_t)request->n_stops, err))))
         goto fail;
-    if ((request->grammar || request->opening) &&
+    if ((request->grammar || request->reasoning_close) &&
         !(s->constraint = constraint_new(&s->request, model_vocab_size(model), tokenizer, err)))
         goto fail;
     if (s->detok) detok_keep(s->detok, request->kept_ids, (size_t)request->n_kept_ids);

@@ -61,9 +61,9 @@ bool converse_prompt(Converse *c, ApiError *err) {
     bool prefill = c->fields.continue_final_message.set ? c->fields.continue_final_message.value
                                                         : !asked && messages_prefill(messages, &n) != NULL;
     if (!make_more(c, prefill, err)) return false;
-    bool opens = c->fields.add_generation_prompt.set ? asked : !prefill;
+    c->opens = c->fields.add_generation_prompt.set ? asked : !prefill;
     TemplateInput in = {
-        .messages = messages, .tools = c->tools, .more = json_root(c->more), .generation_prompt = opens};
+        .messages = messages, .tools = c->tools, .more = json_root(c->more), .generation_prompt = c->opens};
     c->how = c->model->forms;
     c->how.tools = c->tools;
     if (!c->tools) c->how.calls = NULL;
@@ -91,20 +91,27 @@ bool converse_settings(Converse *c, ApiError *err) {
     return true;
 }
 
-/* The text that closes a block of reasoning. */
-static const char *closing_mark(const ReasoningForm *form) {
-    for (const Mark *m = form->marks; m->text; m++)
-        if (m->role == MARK_CLOSE) return m->text;
-    return NULL;
+/* Whatever the template makes of it: the client wants no thoughts. */
+static bool thinking_is_off(const Converse *c) {
+    const JsonValue *kwargs = c->fields.chat_template_kwargs;
+    const char *effort = c->fields.reasoning_effort;
+    bool thinks = c->fixed_thinking ? c->thinks : !effort || strcmp(effort, "none") != 0;
+    json_bool(json_get(kwargs, "enable_thinking"), &thinks);
+    json_bool(json_get(kwargs, "thinking"), &thinks);
+    return !thinks;
 }
 
-/* A form that the answer must have begins after the reasoning that the prompt has opened. */
+/* The form that an answer must have begins after its reasoning, if there is any: opened by the prompt, or by the model
+ * where an answer of its own begins. */
 static bool put_after_reasoning(Converse *c, ApiError *err) {
     Request *r = &c->request;
-    const char *mark = c->how.reasoning && c->how.reasoning_is_open ? closing_mark(c->how.reasoning) : NULL;
+    const char *mark = reasoning_mark(c->how.reasoning, MARK_CLOSE);
+    bool may_open = c->opens && !c->how.reasoning_is_closed && !thinking_is_off(c);
     Error why = {""};
     if (!mark || (!c->grammar && c->thinking_budget == 0)) return true;
-    r->opening = mark;
+    if (!c->how.reasoning_is_open && !may_open) return true;
+    r->reasoning_close = mark;
+    if (!c->how.reasoning_is_open) r->reasoning_open = reasoning_mark(c->how.reasoning, MARK_OPEN);
     if (c->thinking_budget == 0) return true;
     if (!tokenizer_encode(c->model->loaded.tokenizer, mark, strlen(mark), 0, &c->closing, &why))
         return api_refuse_error(err, 500, NULL, &why);
@@ -123,6 +130,8 @@ bool converse_shape(Converse *c, ApiError *err) {
         c->grammar = call_grammar(c->how.calls, c->tools, c->must_name, !c->one_call, &c->how.calls, &why);
         if (!c->grammar) return api_refuse_error(err, 400, c->must_name ? "tool_choice" : "tools", &why);
     }
+    if (c->grammar && !(c->grammar = reasoning_frame(c->how.reasoning, c->grammar, &why)))
+        return api_refuse_error(err, 400, NULL, &why);
     r->grammar = c->grammar;
     if (c->grammar && !(r->tree = model_token_tree(c->model, &why))) return api_refuse_error(err, 500, NULL, &why);
     return put_after_reasoning(c, err);

@@ -21,6 +21,7 @@ typedef struct Converse {
     const char *must_name;    /* of this tool only; NULL: of any */
     int thinking_budget;      /* tokens after which reasoning is closed; 0: no limit */
     /* made by converse_prepare */
+    bool opens; /* the prompt ends where an answer begins */
     JsonDoc *for_template, *more, *variables;
     IdList ids;
     LogitBias *bias;

@@ -18,7 +18,7 @@ typedef struct ServedModel {
     double last_used;
     Loaded loaded;
     EngineModel *lane;
-    ReplyOptions forms; /* tools and reasoning_is_open are a request's */
+    ReplyOptions forms; /* the tools, and what the prompt did, are a request's */
     Embedder *embedder; /* used on the engine's thread only, its plan excepted; NULL: */
     Error no_embedder;  /* why there is none */
     IdList kept;        /* special tokens that answers show, because the forms need to see them */

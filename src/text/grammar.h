@@ -23,6 +23,9 @@ void grammar_free(const Grammar *g);
 typedef struct TokenTree TokenTree;
 TokenTree *token_tree_new(const Tokenizer *t, int vocab, const int32_t *kept, size_t n_kept, Error *err);
 void token_tree_free(TokenTree *t);
+/* Adds to the mask (a bit for each token, id 0 the lowest of the first word) the tokens that a text begins with, and
+ * those that begin with the text. */
+void token_tree_allow(const TokenTree *t, const char *text, size_t n, uint32_t *mask);
 
 /* An answer's place in the grammar. */
 typedef struct GrammarRun GrammarRun;

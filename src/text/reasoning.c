@@ -3,6 +3,7 @@
  * the answer proper, which nobody wants to see. */
 #include "text/reasoning.h"
 #include "base/json_scan.h"
+#include "text/grammar_build.h"
 
 #include <string.h>
 
@@ -100,11 +101,39 @@ const ReasoningForm *reasoning_at(int i) {
     return i >= 0 && i < N_FORMS ? &forms[i] : NULL;
 }
 
-bool reasoning_is_open(const ReasoningForm *form, const char *prompt, size_t n) {
+static bool ends_with_mark(const ReasoningForm *form, MarkRole role, const char *prompt, size_t n) {
     while (n > 0 && json_is_space(prompt[n - 1])) n--;
     for (const Mark *m = form ? form->marks : NULL; m && m->text; m++) {
         size_t length = strlen(m->text);
-        if (m->role == MARK_OPEN && length <= n && memcmp(prompt + n - length, m->text, length) == 0) return true;
+        if (m->role == role && length <= n && memcmp(prompt + n - length, m->text, length) == 0) return true;
     }
     return false;
+}
+
+bool reasoning_is_open(const ReasoningForm *form, const char *prompt, size_t n) {
+    return ends_with_mark(form, MARK_OPEN, prompt, n);
+}
+
+bool reasoning_is_closed(const ReasoningForm *form, const char *prompt, size_t n) {
+    return ends_with_mark(form, MARK_CLOSE, prompt, n);
+}
+
+const char *reasoning_mark(const ReasoningForm *form, MarkRole role) {
+    for (const Mark *m = form ? form->marks : NULL; m && m->text; m++)
+        if (m->role == role) return m->text;
+    return NULL;
+}
+
+Grammar *reasoning_frame(const ReasoningForm *form, Grammar *answer, Error *err) {
+    enum { MOST_HEADERS = 4 };
+    if (!reasoning_mark(form, MARK_DROP)) return answer;
+    uint32_t header = grammar_rule(answer);
+    for (const Mark *m = form->marks; m->text; m++) {
+        if (m->role != MARK_DROP) continue;
+        grammar_alternative(answer, header);
+        grammar_put_text(answer, m->text, strlen(m->text));
+        grammar_end(answer);
+    }
+    uint32_t parts[2] = {grammar_repeat(answer, header, 0, MOST_HEADERS), answer->root};
+    return grammar_finish(answer, grammar_sequence(answer, parts, 2), err);
 }

@@ -30,6 +30,7 @@ typedef struct ReplyOptions {
     const ReasoningForm *reasoning; /* NULL: reasoning stays text */
     const JsonValue *tools;         /* the request's; NULL: not known. Borrowed. */
     bool reasoning_is_open;         /* the prompt has opened the block: reasoning_is_open() */
+    bool reasoning_is_closed;       /* it has closed one; of no interest to the parser */
 } ReplyOptions;
 
 typedef struct Reply Reply;

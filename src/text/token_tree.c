@@ -110,3 +110,15 @@ void token_tree_free(TokenTree *t) {
     mem_free(t->start);
     mem_free(t);
 }
+
+void token_tree_allow(const TokenTree *t, const char *text, size_t n, uint32_t *mask) {
+    for (size_t i = 0; i < t->n;) {
+        const TokenNode *node = &t->nodes[i];
+        if (node->depth <= n && node->byte != (uint8_t)text[node->depth - 1]) {
+            i = node->skip;
+            continue;
+        }
+        for (int32_t id = node->first; id >= 0; id = t->same[id]) mask[id / 32] |= 1u << id % 32;
+        i++;
+    }
+}

@@ -2,6 +2,7 @@
  * token gives. */
 #include "text/grammar.h"
 #include "base/memory.h"
+#include "support/vocabulary.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,34 +23,12 @@ static const char *const pieces[] = {"{\"",   "\":",   "\": ",     "\",",       
                                      "\\n",   "\\u0",  "-",        "<end>",        "\"\"", "abc"};
 enum { PIECES = sizeof pieces / sizeof *pieces };
 
-static void add_token(Buffer *out, const char *text, size_t n, int id) {
-    buffer_text(out, id ? ", " : "");
-    json_write_string(out, text, n, false);
-    buffer_printf(out, ": %d", id);
-}
-
 static int setup(void **state) {
     (void)state;
-    Buffer json = {0};
     Error err = {""};
-    int id = 0;
-    buffer_text(
-        &json,
-        "{\"added_tokens\": [], \"normalizer\": null, \"pre_tokenizer\": null, \"post_processor\": null, "
-        "\"decoder\": {\"type\": \"Sequence\", \"decoders\": [{\"type\": \"ByteFallback\"}, {\"type\": \"Fuse\"}]}, "
-        "\"model\": {\"type\": \"BPE\", \"merges\": [], \"byte_fallback\": true, \"vocab\": {");
-    for (int byte = 0; byte < 256; byte++) {
-        char name[8];
-        snprintf(name, sizeof name, "<0x%02X>", (unsigned)byte);
-        add_token(&json, name, 6, id++);
-    }
-    for (size_t i = 0; i < PIECES; i++) add_token(&json, pieces[i], strlen(pieces[i]), id++);
-    buffer_text(&json, "}}}");
-    tokenizer = tokenizer_parse(json.data, json.length, NULL, 0, &err);
-    if (!tokenizer) fail_msg("%s", err.text);
-    tree = token_tree_new(tokenizer, id, NULL, 0, &err);
+    tokenizer = vocabulary_make(pieces, PIECES);
+    tree = token_tree_new(tokenizer, tokenizer_size(tokenizer), NULL, 0, &err);
     assert_non_null(tree);
-    buffer_clear(&json);
     return 0;
 }
 

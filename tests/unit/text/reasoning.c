@@ -1,5 +1,6 @@
 /* Which form of reasoning a template implies, and whether a prompt has opened a block. */
 #include "text/reasoning.h"
+#include "support/vocabulary.h"
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,12 +47,18 @@ static bool is_open(const char *form, const char *prompt) {
     return reasoning_is_open(reasoning_find(form), prompt, strlen(prompt));
 }
 
+static bool is_closed(const char *form, const char *prompt) {
+    return reasoning_is_closed(reasoning_find(form), prompt, strlen(prompt));
+}
+
 /* The tails are those that the templates of the models give. */
 static void the_end_of_the_prompt_tells_whether_a_block_is_open(void **state) {
     (void)state;
     assert_true(is_open("think", "<|im_start|>assistant\n<think>\n"));
     assert_true(is_open("think", "<｜Assistant｜><think>"));
     assert_false(is_open("think", "<|im_start|>assistant\n<think>\n\n</think>\n\n"));
+    assert_true(is_closed("think", "<|im_start|>assistant\n<think>\n\n</think>\n\n"));
+    assert_false(is_closed("think", "<|im_start|>assistant\n<think>\n"));
     assert_false(is_open("think", "<|im_start|>user\nWhat is <think>?<|im_end|>\n<|im_start|>assistant\n"));
     assert_false(is_open("think", "</think>"));
     assert_false(is_open("think", ""));
@@ -65,10 +72,39 @@ static void the_end_of_the_prompt_tells_whether_a_block_is_open(void **state) {
     assert_false(reasoning_is_open(NULL, "<think>", 7));
 }
 
+static bool fits(const char *form, const char *answer) {
+    static const char digits[] = "[0-9]+";
+    Error err = {""};
+    Grammar *g = reasoning_frame(reasoning_find(form), grammar_from_regex(digits, strlen(digits), &err), &err);
+    Tokenizer *t = vocabulary_make(NULL, 0);
+    TokenTree *tree = token_tree_new(t, tokenizer_size(t), NULL, 0, &err);
+    GrammarRun *run = g && tree ? grammar_run_new(g, tree, &err) : NULL;
+    if (!run) fail_msg("%s", err.text);
+    bool yes = grammar_run_text(run, answer, strlen(answer)) && grammar_run_can_end(run);
+    grammar_run_free(run);
+    token_tree_free(tree);
+    tokenizer_free(t);
+    grammar_free(g);
+    return yes;
+}
+
+static void the_headers_of_a_form_may_come_before_an_answer(void **state) {
+    (void)state;
+    assert_true(fits("harmony", "12"));
+    assert_true(fits("harmony", "<|channel|>final<|message|>12"));
+    assert_true(fits("harmony", "<|start|>assistant<|channel|>final <|constrain|>json<|message|>12"));
+    assert_false(fits("harmony", "<|channel|>analysis<|message|>12"));
+    assert_false(fits("harmony", "<|channel|>final<|message|>"));
+    assert_true(fits("cohere", "<|START_RESPONSE|>12"));
+    assert_true(fits("think", "12"));
+    assert_false(fits("think", "<think>12"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_template_implies_a_form),
         cmocka_unit_test(the_end_of_the_prompt_tells_whether_a_block_is_open),
+        cmocka_unit_test(the_headers_of_a_form_may_come_before_an_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

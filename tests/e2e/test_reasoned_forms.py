@@ -1,0 +1,103 @@
+"""Answers of a given form from models that think first: the form begins where the thoughts end, whether the prompt or the model
+itself opens them, in every protocol and in streams."""
+import json
+
+import pytest
+
+from tape import TEMPLATE
+
+THINKS = TEMPLATE + "{# <think> </think> <tool_call> #}"
+COHERE = TEMPLATE + "{# <|START_THINKING|> #}"
+CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"
+ASK = {"messages": [{"role": "user", "content": "hello"}], "temperature": 0, "max_tokens": 200}
+CHOICE = {"guided_choice": ["blue", "red"]}
+SCHEMA = {"type": "object", "properties": {"kleur": {"enum": ["rood"]}}, "required": ["kleur"], "additionalProperties": False}
+FORMAT = {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}}
+OWN = ["<think>", "hm", " then", "</think>", "\n\n", "red"]  # what the model would say
+
+
+def chat(s, **fields):
+    """(thoughts, text) of an answer, which its stream must add up to."""
+    status, answer = s.post(CHAT, ASK | fields)
+    assert status == 200, answer
+    message = answer["choices"][0]["message"]
+    deltas = [c["choices"][0]["delta"] for c in s.stream(CHAT, ASK | {"stream": True} | fields)]
+    for key in ("reasoning_content", "content"):
+        assert "".join(d.get(key) or "" for d in deltas) == (message.get(key) or "")
+    return message.get("reasoning_content"), message["content"]
+
+
+def blocks(s, **fields):
+    """The content of an answer, without signatures; that of its stream must be the same."""
+    status, answer = s.post(MESSAGES, ASK | fields)
+    assert status == 200, answer
+    _, text = s.call("POST", MESSAGES, ASK | {"stream": True} | fields)
+    events = [json.loads(line.removeprefix("data: ")) for line in text.split("\n") if line.startswith("data: ")]
+    streamed = [e["delta"][key] for e in events if e["type"] == "content_block_delta" for key in ("thinking", "text", "partial_json") if key in e["delta"]]
+    content = [(b["type"], b.get("thinking", b.get("text", b.get("input")))) for b in answer["content"]]
+    whole = "".join(v if isinstance(v, str) else json.dumps(v) for _, v in content)
+    assert "".join("".join(streamed).split()) == "".join(whole.split())
+    return [(kind, json.loads(v) if v[0] == "{" else v) if kind == "text" else (kind, v) for kind, v in content]
+
+
+@pytest.mark.parametrize("pieces, template, expected", [
+    (OWN, THINKS, ("hm then", "red")),
+    (["<th", "ink", ">\n", "hm", "</", "think>\n\n", "red"], THINKS, ("hm", "red")),  # marks of several tokens
+    (["red", " wine"], THINKS, (None, "red")),  # it does not think
+    (["<|START_THINKING|>", "hm", "<|END_THINKING|>", "<|START_RESPONSE|>", "red", "<|END_RESPONSE|>"], COHERE, ("hm", "red")),
+])
+def test_the_model_opens_its_thoughts(serve, pieces, template, expected):
+    s = serve(pieces, special=[p for p in pieces if p.startswith("<|")], template=template)
+    assert chat(s, **CHOICE) == expected
+    assert chat(s, guided_regex="[a-z]{3}") == expected
+
+
+def test_every_form_waits(serve):
+    s = serve(OWN, template=THINKS, context=512)
+    wanted = {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}}
+    thoughts, text = chat(s, response_format=wanted)
+    assert thoughts == "hm then" and json.loads(text) == {"kleur": "rood"}
+    assert chat(s, guided_grammar='root ::= "red" | "<tag>"') == ("hm then", "red")
+    tools = [{"type": "function", "function": {"name": "verf", "parameters": SCHEMA}}]
+    for choice in ("required", {"type": "function", "function": {"name": "verf"}}):
+        _, answer = s.post(CHAT, ASK | {"tools": tools, "tool_choice": choice, "parallel_tool_calls": False})
+        message = answer["choices"][0]["message"]
+        assert message["reasoning_content"] == "hm then"
+        assert [json.loads(call["function"]["arguments"]) for call in message["tool_calls"]] == [{"kleur": "rood"}]
+    _, answer = s.post("/v1/responses", {"input": "hello", "text": {"format": {"type": "json_schema", "name": "n", "schema": SCHEMA}}})
+    assert [item["type"] for item in answer["output"]] == ["reasoning", "message"]
+    assert json.loads(answer["output"][1]["content"][0]["text"]) == {"kleur": "rood"}
+    _, answer = s.post("/api/chat", {"model": "m", "messages": ASK["messages"], "format": SCHEMA, "think": True, "stream": False})
+    assert answer["message"]["thinking"] == "hm then" and json.loads(answer["message"]["content"]) == {"kleur": "rood"}
+
+
+def test_it_waits_in_messages(serve):
+    s = serve(OWN, template=THINKS, context=512)
+    thinking = {"type": "enabled", "budget_tokens": 1024}
+    assert blocks(s, thinking=thinking, **FORMAT) == [("thinking", "hm then"), ("text", {"kleur": "rood"})]
+    tools = {"tools": [{"name": "verf", "input_schema": SCHEMA}], "tool_choice": {"type": "any", "disable_parallel_tool_use": True}}
+    assert blocks(s, thinking=thinking, **tools) == [("thinking", "hm then"), ("tool_use", {"kleur": "rood"})]
+    assert blocks(s, thinking={"type": "enabled", "budget_tokens": 1}, **FORMAT) == [("thinking", "hm"), ("text", {"kleur": "rood"})]
+    assert blocks(s, thinking={"type": "enabled", "budget_tokens": 1}) == [("thinking", "hm"), ("text", "red")]
+
+
+@pytest.mark.parametrize("off", [{"chat_template_kwargs": {"enable_thinking": False}}, {"chat_template_kwargs": {"thinking": False}},
+                                 {"reasoning_effort": "none"}])
+def test_where_thinking_is_off_the_form_begins_at_once(serve, off):
+    s = serve(OWN, template=THINKS)
+    thoughts, text = chat(s, **CHOICE, **off)
+    assert thoughts is None and text in CHOICE["guided_choice"]
+    assert [kind for kind, _ in blocks(s, **FORMAT)] == ["text"]
+
+
+def test_a_prompt_that_closes_the_thoughts(serve):
+    s = serve(["</think>", "<think>", "hm"], template=THINKS.replace("<|assistant|>{%", "<|assistant|><think>\n\n</think>{%"))
+    thoughts, text = chat(s, **CHOICE)
+    assert thoughts is None and text in CHOICE["guided_choice"]
+
+
+def test_a_prefilled_answer_goes_on(serve):
+    s = serve(OWN, template=THINKS.replace("\n", ""))
+    _, answer = s.post(CHAT, ASK | CHOICE | {"messages": [*ASK["messages"], {"role": "assistant", "content": ""}]})
+    message = answer["choices"][0]["message"]
+    assert "reasoning_content" not in message and message["content"] in CHOICE["guided_choice"]
