@@ -18,8 +18,8 @@ struct Job {
     int n_choices;
     JobNotify *notify;
     void *context;
-    atomic_bool cancelled;
-    pthread_mutex_t lock; /* over what follows */
+    atomic_bool *cancelled; /* [n_choices] */
+    pthread_mutex_t lock;   /* over what follows */
     int holders;
     JobEvent *events;
     size_t n, capacity;
@@ -29,13 +29,18 @@ struct Job {
     bool started, answered;
 };
 
+static void job_discard(Job *job) {
+    request_free(job->request);
+    mem_free(job->cancelled);
+    mem_free(job);
+}
+
 Job *job_new(const Request *request, int n_choices, JobNotify *notify, void *context, Error *err) {
     Job *job = mem_zeroed(1, sizeof *job);
-    if (job && !(job->request = request_copy(request))) {
-        mem_free(job);
-        job = NULL;
-    }
-    if (!job) {
+    if (job) job->request = request_copy(request);
+    if (job) job->cancelled = mem_zeroed((size_t)n_choices, sizeof *job->cancelled);
+    if (!job || !job->request || !job->cancelled) {
+        if (job) job_discard(job);
         error_memory(err, "a request");
         return NULL;
     }
@@ -45,7 +50,7 @@ Job *job_new(const Request *request, int n_choices, JobNotify *notify, void *con
     job->holders = 1;
     job->usage.n_prompt = request->n_prompt;
     job->came = clock_seconds();
-    atomic_init(&job->cancelled, false);
+    for (int i = 0; i < n_choices; i++) atomic_init(&job->cancelled[i], false);
     pthread_mutex_init(&job->lock, NULL);
     return job;
 }
@@ -64,9 +69,8 @@ void job_events_clear(JobEvent *events, size_t n) {
 static void job_free(Job *job) {
     job_events_clear(job->events, job->n);
     score_list_clear(&job->prompt_scores);
-    request_free(job->request);
     pthread_mutex_destroy(&job->lock);
-    mem_free(job);
+    job_discard(job);
 }
 
 /* The lock is held, and given up. */
@@ -86,8 +90,12 @@ size_t job_take(Job *job, JobEvent **out) {
     return n;
 }
 
+void job_cancel_choice(Job *job, int choice) {
+    atomic_store(&job->cancelled[choice], true);
+}
+
 void job_cancel(Job *job) {
-    atomic_store(&job->cancelled, true);
+    for (int i = 0; i < job->n_choices; i++) job_cancel_choice(job, i);
 }
 
 void job_release(Job *job) {
@@ -128,8 +136,8 @@ const TokenScore *job_prompt_scores(const Job *job, size_t *n) {
     return job->prompt_scores.items;
 }
 
-bool job_is_cancelled(const Job *job) {
-    return atomic_load(&job->cancelled);
+bool job_is_cancelled(const Job *job, int choice) {
+    return atomic_load(&job->cancelled[choice]);
 }
 
 bool job_is_full(Job *job) {

@@ -38,6 +38,7 @@ size_t job_take(Job *job, JobEvent **out);
 void job_events_clear(JobEvent *events, size_t n);
 /* The sequences end within a step, and the events that are there still come. */
 void job_cancel(Job *job);
+void job_cancel_choice(Job *job, int choice);
 /* Who asked lets go, which cancels what still runs. No notify comes after it returns. */
 void job_release(Job *job);
 const Request *job_request(const Job *job);
@@ -49,7 +50,7 @@ const TokenScore *job_prompt_scores(const Job *job, size_t *n);
 
 /* ---- for the engine ---- */
 
-bool job_is_cancelled(const Job *job);
+bool job_is_cancelled(const Job *job, int choice);
 bool job_is_full(Job *job); /* its reader is slow: it is not scheduled meanwhile */
 /* The event's text, score and error are taken over, also when it is lost for lack of memory; then the job is cancelled.
  */

@@ -188,7 +188,7 @@ static void drop_finished(Lane *l) {
     for (size_t i = l->n; i-- > 0;) {
         Seat *seat = &l->seats[i];
         bool over = sequence_finish(seat->sequence) != FINISH_NONE; /* from the start, when no token was asked for */
-        if (!over && !job_is_cancelled(seat->job)) continue;
+        if (!over && !job_is_cancelled(seat->job, seat->choice)) continue;
         if (!over) {
             sequence_cancel(seat->sequence);
             l->counts.jobs_cancelled++;

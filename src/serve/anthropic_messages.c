@@ -188,14 +188,13 @@ static void call_begin(Message *m, const ReplyEvent *e) {
 
 static void on_part(void *context, int choice, const ReplyEvent *e) {
     Message *m = context;
-    (void)choice;
     switch (e->part) {
     case REPLY_TEXT: block_turn(m, BLOCK_TEXT); break;
     case REPLY_REASONING: block_turn(m, BLOCK_THINKING); break;
     case REPLY_CALL: call_begin(m, e); return;
     case REPLY_CALL_END:
         block_close(m);
-        if (m->converse.one_call) ask_cut(m->ask);
+        if (m->converse.one_call) ask_cut(m->ask, choice);
         return;
     default: break;
     }

@@ -10,6 +10,8 @@ enum { MOST_UNSENT = 1 << 20, LOOK_AGAIN_MILLISECONDS = 20, SILENCE_SECONDS = 10
 typedef struct Choice {
     Reply *reply; /* NULL: the text as it is */
     int stop;     /* as of its end */
+    int n_tokens;
+    bool cut;
 } Choice;
 
 struct Ask {
@@ -25,7 +27,6 @@ struct Ask {
     Choice *choices;
     int n_choices, n_ended; /* of all prompts */
     int choice;             /* whose text is being taken apart */
-    bool cut;
 };
 
 static void ask_free(Ask *a) {
@@ -48,7 +49,7 @@ static void note_sound(Ask *a) {
 static bool take_part(void *context, const ReplyEvent *event, Error *err) {
     Ask *a = context;
     (void)err;
-    if (a->writer->part && !a->cut) a->writer->part(a->context, a->choice, event);
+    if (a->writer->part && !a->choices[a->choice].cut) a->writer->part(a->context, a->choice, event);
     return true;
 }
 
@@ -62,16 +63,19 @@ static bool take_text(Ask *a, int choice, const JobEvent *e, Error *err) {
 
 static bool take_event(Ask *a, int choice, const JobEvent *e, Error *err) {
     Choice *c = &a->choices[choice];
-    FinishReason finish = a->cut && e->finish == FINISH_CANCELLED ? FINISH_STOP : e->finish;
+    FinishReason finish = c->cut && e->finish != FINISH_NONE ? FINISH_STOP : e->finish;
     if (finish == FINISH_FAILED || finish == FINISH_CANCELLED)
         return error_set(err, "%s", e->error ? e->error : "the server is stopping");
-    if (e->id >= 0 && a->writer->token) a->writer->token(a->context, choice, e);
+    if (e->id >= 0 && !c->cut) {
+        c->n_tokens++;
+        if (a->writer->token) a->writer->token(a->context, choice, e);
+    }
     if (!e->text) return error_memory(err, "the answer");
     if (!take_text(a, choice, e, err)) return false;
     if (finish == FINISH_NONE) return true;
     if (c->reply && !reply_finish(c->reply, err)) return false;
     a->n_ended++;
-    c->stop = e->stop;
+    c->stop = c->cut ? -1 : e->stop;
     if (a->writer->end) a->writer->end(a->context, choice, finish, c->reply ? reply_calls(c->reply) : 0);
     return true;
 }
@@ -186,11 +190,11 @@ JobUsage ask_usage(const Ask *a) {
         JobUsage one = job_usage(a->jobs[i]);
         all.n_prompt += one.n_prompt;
         all.n_cached += one.n_cached;
-        all.n_answer += one.n_answer;
         all.queued_seconds = longer(all.queued_seconds, one.queued_seconds);
         all.first_token_seconds = longer(all.first_token_seconds, one.first_token_seconds);
         all.seconds = longer(all.seconds, one.seconds);
     }
+    for (int i = 0; i < a->n_choices; i++) all.n_answer += a->choices[i].n_tokens;
     return all;
 }
 
@@ -198,9 +202,10 @@ int ask_stop(const Ask *a, int choice) {
     return a->choices[choice].stop;
 }
 
-void ask_cut(Ask *a) {
-    a->cut = true;
-    for (int i = 0; i < a->n_jobs; i++) job_cancel(a->jobs[i]);
+void ask_cut(Ask *a, int choice) {
+    int per_job = a->n_choices / a->n_jobs;
+    a->choices[choice].cut = true;
+    job_cancel_choice(a->jobs[choice / per_job], choice % per_job);
 }
 
 const TokenScore *ask_prompt_scores(const Ask *a, int request, size_t *n) {

@@ -34,11 +34,12 @@ typedef struct AskOptions {
 
 /* Submits it. False when it is refused: 400 for a request that can not run, 503 when too many wait. */
 bool ask_start(const AskOptions *options, Ask **out, ApiError *err);
-JobUsage ask_usage(const Ask *a); /* of all prompts; the times are the longest */
+JobUsage ask_usage(const Ask *a); /* of all prompts, without what was cut; the times are the longest */
 /* Which of its request's stop strings ended a choice, -1: none. Valid from its end on. */
 int ask_stop(const Ask *a, int choice);
-/* The answer is long enough: nothing more of it is passed on, and it ends as if the model had ended it. */
-void ask_cut(Ask *a);
+/* A choice is long enough: nothing more of it is passed on or counted, and it ends as if the model had ended it here.
+ */
+void ask_cut(Ask *a, int choice);
 /* Of the tokens of a prompt after its first, where its request scores them; valid from its first event on. */
 const TokenScore *ask_prompt_scores(const Ask *a, int request, size_t *n);
 

@@ -170,8 +170,7 @@ static void on_part(void *context, int choice, const ReplyEvent *e) {
         stream_part(c, choice, e);
     else
         collect_part(&c->choices[choice], e);
-    /* Of several choices each may call once: with tools that must be called the grammar sees to that. */
-    if (e->part == REPLY_CALL_END && c->converse.one_call && c->n == 1) ask_cut(c->ask);
+    if (e->part == REPLY_CALL_END && c->converse.one_call) ask_cut(c->ask, choice);
 }
 
 static void on_end(void *context, int choice, FinishReason finish, int n_calls) {

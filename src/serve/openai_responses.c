@@ -132,7 +132,7 @@ static void on_part(void *context, int choice, const ReplyEvent *e) {
     r->n_reasoning += reasons - r->reasons;
     r->reasons = reasons;
     response_part(&r->output, e);
-    if (e->part == REPLY_CALL_END && r->converse.one_call) ask_cut(r->ask);
+    if (e->part == REPLY_CALL_END && r->converse.one_call) ask_cut(r->ask, 0);
 }
 
 static void on_end(void *context, int choice, FinishReason finish, int n_calls) {

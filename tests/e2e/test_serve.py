@@ -204,6 +204,17 @@ def test_one_call_is_one_where_calls_are_not_parallel(serve):
     (call,) = one["choices"][0]["message"]["tool_calls"]
     assert json.loads(call["function"]["arguments"]) == {"city": "Gent"}
     assert one["choices"][0]["finish_reason"] == "tool_calls"
+    _, three = s.post("/v1/chat/completions", asked | {"parallel_tool_calls": False, "n": 3, "logprobs": True})
+    for choice in three["choices"]:
+        (call,) = choice["message"]["tool_calls"]
+        assert json.loads(call["function"]["arguments"]) == {"city": "Gent"} and choice["finish_reason"] == "tool_calls"
+        assert [t["token"] for t in choice["logprobs"]["content"]][2:] == ["</tool_call>\n"]
+    assert one["usage"]["completion_tokens"] == 3 and three["usage"]["completion_tokens"] == 9  # what was cut is not counted
+    chunks = s.stream("/v1/chat/completions", asked | {"parallel_tool_calls": False, "n": 3, "stream": True})
+    parts = [(c["choices"][0]["index"], call) for c in chunks for call in c["choices"][0]["delta"].get("tool_calls", [])]
+    assert sorted(index for index, call in parts if "id" in call) == [0, 1, 2] and all(call["index"] == 0 for _, call in parts)
+    assert "Brugge" not in str(parts)
+    assert sorted(c["choices"][0]["index"] for c in chunks if c["choices"][0]["finish_reason"] == "tool_calls") == [0, 1, 2]
 
 
 def test_slow_senders_are_cut_and_connections_counted(serve):
