@@ -106,7 +106,7 @@ extern const TensorRule gguf_rules_model[], gguf_rules_norms[], gguf_rules_atten
 extern const Architecture gguf_llama, gguf_mixtral, gguf_granite, gguf_granite_moe, gguf_smollm3, gguf_ministral3,
     gguf_mistral3, gguf_seed_oss;
 extern const Architecture gguf_qwen2, gguf_qwen2_vl, gguf_qwen3, gguf_qwen2_moe, gguf_qwen3_moe;
-extern const Architecture gguf_gemma, gguf_gemma2, gguf_gemma3;
+extern const Architecture gguf_gemma, gguf_gemma2, gguf_gemma3, gguf_gemma_embedding;
 extern const Architecture gguf_gemma4;
 extern const Architecture gguf_phi3;
 extern const Architecture gguf_deepseek_v2, gguf_deepseek_v3;
@@ -115,7 +115,7 @@ extern const Architecture gguf_gpt_oss;
 extern const Architecture gguf_qwen3_next, gguf_qwen3_next_newer, gguf_qwen3_5, gguf_qwen3_5_moe;
 extern const Architecture gguf_glm4_moe;
 extern const Architecture gguf_exaone4;
-extern const Architecture gguf_bert;
+extern const Architecture gguf_bert, gguf_nomic_bert, gguf_modern_bert;
 extern const Architecture gguf_olmo2, gguf_olmo3;
 extern const Architecture gguf_starcoder2;
 extern const Architecture gguf_command_r, gguf_cohere2;

@@ -1,6 +1,7 @@
-/* Gemma 1, 2 and 3. The converter adds 1 to every norm, which a checkpoint keeps without. Neither the scale of the
- * scores nor (in older files) which layers have the window is in the file; both follow llama.cpp: the scale is that of
- * the head except in the two 27B models, known by their depth, and the window leaves out every second or sixth layer.
+/* Gemma 1, 2 and 3, and EmbeddingGemma, which is Gemma 3 with attention both ways. The converter adds 1 to every norm,
+ * which a checkpoint keeps without. Neither the scale of the scores nor (in older files) which layers have the window
+ * is in the file; both follow llama.cpp: the scale is that of the head except in the two 27B models, known by their
+ * depth, and the window leaves out every second or sixth layer.
  */
 #include "convert/gguf_config.h"
 
@@ -95,5 +96,35 @@ const Architecture gguf_gemma3 = {
     .fields = third_fields,
     .bias_keys = {[BIASES_ATTENTION] = "attention_bias", [BIASES_MLP] = ""},
     .constants = "  \"hidden_activation\": \"gelu_pytorch_tanh\",\n",
+    .write = write_third,
+};
+
+/* ---- EmbeddingGemma ---- */
+
+/* The layers after pooling: gguf_sentence.c. */
+static const TensorRule dense_rules[] = {
+    {"dense_2", NULL, SIZE_ANY, SIZE_HIDDEN, 0, RULE_OPTIONAL, 0},
+    {"dense_3", NULL, SIZE_HIDDEN, SIZE_ANY, 0, RULE_OPTIONAL, 0},
+    {NULL, NULL, 0, 0, 0, 0, 0},
+};
+
+static const ConfigField embedding_fields[] = {{"attention.sliding_window", "sliding_window", FIELD_SIZE, true},
+                                               {"attention.sliding_window_pattern", NULL, FIELD_KNOWN, false},
+                                               {"rope.freq_base_swa", "rope_local_base_freq", FIELD_NUMBER, false},
+                                               {"dense_2_feat_in", NULL, FIELD_KNOWN, false},
+                                               {"dense_2_feat_out", NULL, FIELD_KNOWN, false},
+                                               {"dense_3_feat_in", NULL, FIELD_KNOWN, false},
+                                               {"dense_3_feat_out", NULL, FIELD_KNOWN, false},
+                                               {0}};
+
+const Architecture gguf_gemma_embedding = {
+    .name = "gemma-embedding",
+    .model_type = "gemma3_text",
+    .class_name = "Gemma3TextModel",
+    .rules = {model_rules, later_norms, gguf_rules_attention, head_norms, gguf_rules_mlp, dense_rules},
+    .fields = embedding_fields,
+    .bias_keys = {[BIASES_ATTENTION] = "attention_bias", [BIASES_MLP] = ""},
+    .constants = "  \"hidden_activation\": \"gelu_pytorch_tanh\",\n  \"use_bidirectional_attention\": true,\n",
+    .encoder = true,
     .write = write_third,
 };

@@ -41,9 +41,7 @@ static bool write_all(const OutputFolder *o, const GgufModel *m, const ImportOpt
     if (!write_text(o, "tokenizer.json", gguf_tokenizer_json, m, err) ||
         !write_text(o, "tokenizer_config.json", gguf_tokenizer_config, m, err) ||
         !write_text(o, "generation_config.json", gguf_generation_config, m, err) ||
-        !write_text(o, "chat_template.jinja", gguf_chat_template, m, err) ||
-        !write_text(o, "modules.json", gguf_sentence_modules, m, err) ||
-        !write_text(o, "1_Pooling/config.json", gguf_sentence_pooling, m, err))
+        !write_text(o, "chat_template.jinja", gguf_chat_template, m, err) || !gguf_sentence_write(m, o, err))
         return false;
     WeightsPlan *plan = weights_plan(m, options, err);
     bool ok = plan && write_config(o, m, plan, err) && write_weights(o, plan, err);

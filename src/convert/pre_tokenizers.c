@@ -1,6 +1,7 @@
 /* GGUF names a pre-tokeniser by the family that had it first and leaves its rule to the reader; here are the rules, as
  * the tokenizer.json of those families spell them. Only ones that were checked against the family's own file are
- * listed: a wrong rule would give plausible but different ids. */
+ * listed: a wrong rule would give plausible but different ids. The last three, whose files were not at hand, are what
+ * llama.cpp does with the name (modern-bert with the normal form of the tokenizer that it was made of, olmo's). */
 #include "convert/gguf_tokenizer.h"
 
 #include <string.h>
@@ -99,6 +100,9 @@ static const PreTokenizer table[] = {
     {"falcon", falcon, none, false, false, BYTES},
     {"mpt", gpt2, nfc, false, false, BYTES},
     {"olmo", gpt2, nfc, false, false, BYTES},
+    {"modern-bert", gpt2, nfc, false, false, BYTES},
+    {"pixtral", llama3, none, true, true, BYTES},
+    {"falcon-h1", llama3, none, true, true, BYTES},
 };
 
 enum { N_TABLE = sizeof table / sizeof *table };

@@ -33,11 +33,15 @@ CONVERTED = ["llama-llama3rope", "llama-yarn", "mixtral", "qwen2", "qwen2_moe", 
              "lfm2_moe", "gpt_oss", "olmo2", "olmo3-yarn", "starcoder2", "cohere", "cohere2", "mamba", "falcon_mamba",
              "granitemoehybrid", "falcon_h1", "smollm3", "ministral3", "glm4_moe", "exaone4", "seed_oss", "qwen2_5_vl", "qwen3_5", "qwen3_5_moe", "mamba2",
              "nemotron_h", "nemotron_h-moe", "jamba", "jamba-dense"]
-MISSING = {"cohere2": {"rotary_pct": 1.0}}  # what the converter wants to find in config.json
+# What the converter wants to find in config.json; of Nomic's what its first files say.
+MISSING = {"cohere2": {"rotary_pct": 1.0},
+           "nomic_bert": {"n_positions": 8192, "activation_function": "swiglu", "causal": False, "qkv_proj_bias": False,
+                          "mlp_fc1_bias": False, "mlp_fc2_bias": False, "prenorm": False, "rotary_emb_fraction": 1.0,
+                          "rotary_emb_interleaved": False, "rotary_emb_scale_base": None, "rotary_emb_base": 1000}}
 PLAIN = ["nemotron_h"]  # whose config.json is read as it is: transformers would add words of mixtures
 TOLERANCE = {"qwen3_5-quantised": 4e-3, "qwen3_5-tiled": 4e-3}  # integers, whose inputs are rounded, and a rule that doubles it
 MULTIPLIED = ["falcon_h1"]  # weights that are no longer of bfloat16 when converted
-ENCODERS = ["bert-cls", "xlm_roberta"]
+ENCODERS = ["bert-cls", "xlm_roberta", "nomic_bert", "embeddinggemma", "modernbert"]
 SMALL = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
          "vocab_size": 96, "max_position_embeddings": 128, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
 GEMMA = {**SMALL, "query_pre_attn_scalar": 16, "sliding_window": 8, "rms_norm_eps": 1e-6}
@@ -144,7 +148,7 @@ def convert(source, target, kind):
     with tempfile.TemporaryDirectory() as parent:
         folder = pathlib.Path(parent) / target.parent.name  # the model's name in the file
         folder.mkdir()
-        for name in ("config.json", "model.safetensors", "modules.json", "1_Pooling"):
+        for name in ("config.json", "model.safetensors", "modules.json", "1_Pooling", "2_Dense", "3_Dense"):
             if (source / name).is_dir():
                 shutil.copytree(source / name, folder / name)
             elif (source / name).exists():
@@ -153,13 +157,17 @@ def convert(source, target, kind):
         (folder / "config.json").write_text(json.dumps({**config, **MISSING.get(target.parent.name, {})}))
         params = ModelBase.load_hparams(folder, False)
         words = {str(i): i for i in range({**params, **params.get("text_config", {})}["vocab_size"])}  # Gemma's converter counts them
-        (folder / "tokenizer.json").write_text(json.dumps({"model": {"vocab": words}, "added_tokens": []}))
+        (folder / "tokenizer.json").write_text(json.dumps({"model": {"type": "WordPiece", "vocab": words}, "added_tokens": []}))
         model = conversion.get_model_class(get_model_architecture(params, ModelType.TEXT))
         for wrapped in (model, conversion.get_model_class("LlamaForCausalLM")):  # the latter is inside Mistral 3's
             wrapped.set_vocab = dummy_vocabulary
         model.no_mtp = True  # layers that predict further tokens: these have none
+        if target.parent.name == "embeddinggemma":  # every third layer sees all there, not every sixth
+            original = model.set_gguf_parameters
+            model.set_gguf_parameters = lambda self: (original(self), self.gguf_writer.add_sliding_window_pattern(3))
         with torch.inference_mode():
-            model(folder, kind, target, hparams=config if target.parent.name in PLAIN else None, eager=True).write()
+            model(folder, kind, target, hparams=config if target.parent.name in PLAIN else None, eager=True,
+                  sentence_transformers_dense_modules=(source / "2_Dense").exists()).write()
 
 
 def rewrite(path, change, keys=None):
