@@ -105,7 +105,8 @@ extern const TensorRule gguf_rules_model[], gguf_rules_norms[], gguf_rules_atten
 /* Architectures, by file. */
 extern const Architecture gguf_llama, gguf_mixtral, gguf_granite, gguf_granite_moe, gguf_smollm3, gguf_ministral3,
     gguf_mistral3, gguf_seed_oss;
-extern const Architecture gguf_qwen2, gguf_qwen2_vl, gguf_qwen3, gguf_qwen2_moe, gguf_qwen3_moe;
+extern const Architecture gguf_qwen2, gguf_qwen2_vl, gguf_qwen3, gguf_qwen2_moe, gguf_qwen3_moe, gguf_qwen3_vl,
+    gguf_qwen3_vl_moe;
 extern const Architecture gguf_gemma, gguf_gemma2, gguf_gemma3, gguf_gemma_embedding;
 extern const Architecture gguf_gemma4;
 extern const Architecture gguf_phi3;

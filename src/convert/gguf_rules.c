@@ -15,6 +15,8 @@ const Architecture *const gguf_architectures[] = {
     &gguf_qwen2_moe,
     &gguf_qwen3,
     &gguf_qwen3_moe,
+    &gguf_qwen3_vl,
+    &gguf_qwen3_vl_moe,
     &gguf_gemma,
     &gguf_gemma2,
     &gguf_gemma3,

@@ -31,7 +31,7 @@ T = gguf.GGMLQuantizationType
 CONVERTED = ["llama-llama3rope", "llama-yarn", "mixtral", "qwen2", "qwen2_moe", "qwen3", "gemma", "gemma4_text", "gemma4_text-e2b",
              "gemma4_text-moe", "phi3-longrope", "phi3-partial", "deepseek_v2", "deepseek_v3", "granite-bias", "granitemoe", "lfm2",
              "lfm2_moe", "gpt_oss", "olmo2", "olmo3-yarn", "starcoder2", "cohere", "cohere2", "mamba", "falcon_mamba",
-             "granitemoehybrid", "falcon_h1", "smollm3", "ministral3", "glm4_moe", "exaone4", "seed_oss", "qwen2_5_vl", "qwen3_5", "qwen3_5_moe", "mamba2",
+             "granitemoehybrid", "falcon_h1", "smollm3", "ministral3", "glm4_moe", "exaone4", "seed_oss", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "qwen3_5_moe", "mamba2",
              "nemotron_h", "nemotron_h-moe", "jamba", "jamba-dense"]
 # What the converter wants to find in config.json; of Nomic's what its first files say.
 MISSING = {"cohere2": {"rotary_pct": 1.0},
@@ -170,16 +170,21 @@ def convert(source, target, kind):
                   sentence_transformers_dense_modules=(source / "2_Dense").exists()).write()
 
 
-def rewrite(path, change, keys=None):
-    """The file with tensors [(name, data, type)] that `change` makes of its own, and with other values of some keys."""
+def rewrite(path, change, keys=None, renamed=None):
+    """The file with tensors [(name, data, type)] that `change` makes of its own, with other values of some keys, perhaps of a renamed
+    architecture."""
     reader = gguf.GGUFReader(path)
-    writer = gguf.GGUFWriter(f"{path}.new", arch=reader.fields["general.architecture"].contents())
+    arch = reader.fields["general.architecture"].contents()
+    writer = gguf.GGUFWriter(f"{path}.new", arch=renamed or arch)
     for field in reader.fields.values():
         value = (keys or {}).get(field.name, field.contents())
         if field.name.startswith("GGUF.") or field.name == "general.architecture" or value is None:
             continue
         inner = field.types[-1] if field.types[0] == gguf.GGUFValueType.ARRAY else None
-        writer.add_key_value(field.name, value, field.types[0], sub_type=inner)
+        writer.add_key_value(field.name.replace(f"{arch}.", f"{renamed or arch}."), value, field.types[0], sub_type=inner)
+    if renamed == "qwen3vlmoe":
+        writer.add_num_deepstack_layers(2)
+        writer.add_rope_dimension_sections([4, 2, 2, 0])
     for name, data, kind in change([(t.name, np.ascontiguousarray(t.data), t.tensor_type) for t in reader.tensors]):
         writer.add_tensor(name, np.ascontiguousarray(data), raw_dtype=kind)
     writer.write_header_to_file()
@@ -240,8 +245,11 @@ def projections_by_heads(tensors):
         yield name, data, kind
 
 
-# What older converters wrote, made of what the newer one writes: the checkpoint, the change, the keys that were other ones.
-OLDER = {"mixtral-older": ("mixtral", experts_one_by_one, {}), "qwen3_next-older": ("qwen3_next", projections_by_heads, {}),
+# What older converters wrote, made of what the newer one writes: the checkpoint, the change, the keys that were other ones. And Qwen 3
+# VL's mixture, which is that of Qwen 3 by another name: the converter does not read small checkpoints of it.
+RENAMED = {"qwen3_vl_moe": "qwen3vlmoe"}
+OLDER = {"qwen3_vl_moe": ("qwen3_moe-quantised", lambda tensors: tensors, {}),
+         "mixtral-older": ("mixtral", experts_one_by_one, {}), "qwen3_next-older": ("qwen3_next", projections_by_heads, {}),
          "deepseek_v2-older": ("deepseek_v2", latent_in_one, {
              "deepseek2.attention.key_length": 24, "deepseek2.attention.value_length": 16, "deepseek2.attention.head_count_kv": 4,
              "deepseek2.attention.key_length_mla": None, "deepseek2.attention.value_length_mla": None,
@@ -274,7 +282,7 @@ def make_older(name):
     origin, change, keys = OLDER[name]
     (HERE / name).mkdir(exist_ok=True)
     shutil.copy(HERE / origin / "model.gguf", HERE / name)
-    rewrite(HERE / name / "model.gguf", change, keys)
+    rewrite(HERE / name / "model.gguf", change, keys, RENAMED.get(name))
     for file in ("golden.json", "golden.safetensors"):
         shutil.copy((HERE if origin in MADE else HF) / origin / file, HERE / name)
 
