@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "serve/messages.h"
 #include "serve/shape.h"
+#include "text/fim.h"
 #include "text/toolcall_force.h"
 
 #include <string.h>
@@ -137,6 +138,34 @@ bool converse_shape(Converse *c, ApiError *err) {
     return put_after_reasoning(c, err);
 }
 
+bool converse_has_suffix(const Converse *c) {
+    return c->fields.suffix && *c->fields.suffix;
+}
+
+bool converse_infill(Converse *c, Inputs *prompts, ApiError *err) {
+    const char *suffix = c->fields.suffix;
+    const Tokenizer *t = c->model->loaded.tokenizer;
+    const FimForm *form = t ? fim_form_of(t) : NULL;
+    Request *r = &c->request;
+    Error why = {""};
+    if (!form)
+        return api_refuse(err, 400, "suffix",
+                          "the model '%s' has no tokens for filling in the middle: leave 'suffix' away",
+                          c->model->name);
+    for (int i = 0; i < prompts->n; i++) {
+        Input *p = &prompts->items[i];
+        if (!p->text) return api_refuse(err, 400, "prompt", "with 'suffix' the prompt must be a text");
+        if (!fim_encode(form, t, p->text, p->n_text, suffix, strlen(suffix), &p->ids, &why))
+            return api_refuse_error(err, 400, "prompt", &why);
+    }
+    if (c->fields.ignore_eos.value) return true;
+    if (!id_list_append(&c->end_ids, r->end_ids, (size_t)r->n_end_ids) || !fim_end_ids(form, t, &c->end_ids))
+        return api_refuse(err, 500, NULL, "out of memory");
+    r->end_ids = c->end_ids.ids;
+    r->n_end_ids = (int)c->end_ids.n;
+    return true;
+}
+
 bool converse_prepare(Converse *c, ApiError *err) {
     Request *r = &c->request;
     if (!converse_settings(c, err) || !converse_prompt(c, err) || !converse_shape(c, err)) return false;
@@ -170,5 +199,6 @@ void converse_clear(Converse *c) {
     mem_free(c->stops);
     grammar_free(c->grammar);
     id_list_clear(&c->closing);
+    id_list_clear(&c->end_ids);
     *c = (Converse){0};
 }

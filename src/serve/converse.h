@@ -5,6 +5,7 @@
 
 #include "serve/ask.h"
 #include "serve/fields.h"
+#include "serve/inputs.h"
 
 /* Fill in the model, the fields, the messages (as clients of the chat API send them) and what tools there are; all zero
  * otherwise. Borrowed: everything that the fields and the tools point to. */
@@ -28,6 +29,7 @@ typedef struct Converse {
     StopText *stops;
     Grammar *grammar;
     IdList closing; /* the mark that closes reasoning */
+    IdList end_ids; /* where a middle is filled in: its own ends, and the model's */
     Request request;
     ReplyOptions how;
 } Converse;
@@ -36,6 +38,10 @@ typedef struct Converse {
 bool converse_settings(Converse *c, ApiError *err);
 /* The form that the fields ask for, where the prompt is not one of messages. */
 bool converse_shape(Converse *c, ApiError *err);
+/* Whether something is to stand after the answer. An empty suffix is one that many clients always send. */
+bool converse_has_suffix(const Converse *c);
+/* Encodes the prompts with the suffix, for a model that fills in the middle, and lets its marks end the answer. */
+bool converse_infill(Converse *c, Inputs *prompts, ApiError *err);
 /* Renders the messages: sets the variables of the template, and the ids. */
 bool converse_prompt(Converse *c, ApiError *err);
 /* Renders the prompt and makes the request. */

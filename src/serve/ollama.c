@@ -1,10 +1,10 @@
 /* POST /api/chat and /api/generate: an answer as lines of JSON, or as one object. Both are the same but for where the
- * text stands in it, and for a prompt that goes to the model as it is ("raw"). */
+ * text stands in it, and for a prompt that goes to the model as it is ("raw"), or with what comes after the answer
+ * ("suffix"). */
 #define _POSIX_C_SOURCE 200809L
 #include "serve/ollama.h"
 #include "base/memory.h"
 #include "serve/converse.h"
-#include "serve/inputs.h"
 #include "serve/openai.h"
 #include "serve/openai_tools.h"
 #include "serve/routes.h"
@@ -226,9 +226,10 @@ static bool make_messages(OllamaAnswer *a, ApiError *err) {
 
 static bool make_raw(OllamaAnswer *a, ApiError *err) {
     Converse *v = &a->converse;
-    if (!converse_settings(v, err) ||
-        !inputs_read(v->fields.prompt, "prompt", 1, model_vocab_size(v->model->loaded.model), &a->prompt, err) ||
-        !inputs_encode(&a->prompt, v->model, true, err))
+    if (!converse_settings(v, err) || !converse_shape(v, err) ||
+        !inputs_read(v->fields.prompt, "prompt", 1, model_vocab_size(v->model->loaded.model), &a->prompt, err))
+        return false;
+    if (converse_has_suffix(v) ? !converse_infill(v, &a->prompt, err) : !inputs_encode(&a->prompt, v->model, true, err))
         return false;
     v->request.prompt = a->prompt.items[0].ids.ids;
     v->request.n_prompt = (int)a->prompt.items[0].ids.n;
@@ -250,8 +251,8 @@ static bool read_think(Converse *v, ApiError *err) {
 /* Only what is kept is accepted. */
 static bool check_fields(OllamaAnswer *a, ApiError *err) {
     const Fields *f = &a->converse.fields;
-    if (f->suffix && *f->suffix)
-        return api_refuse(err, 400, "suffix", "'suffix' is for /v1/completions: leave it away");
+    if (a->chats && converse_has_suffix(&a->converse))
+        return api_refuse(err, 400, "suffix", "'suffix' is for /api/generate: leave it away");
     if (!a->chats && f->prompt && f->prompt->type != JSON_STRING)
         return api_refuse(err, 400, "prompt", "'prompt' must be a string");
     if (!a->chats && f->system && f->system->type != JSON_STRING)
@@ -277,7 +278,7 @@ static bool read_request(OllamaAnswer *a, Server *s, const JsonValue *body, ApiE
 static bool has_prompt(const OllamaAnswer *a) {
     const Fields *f = &a->converse.fields;
     const JsonValue *prompt = a->chats ? f->messages : f->prompt;
-    return prompt && prompt->length > 0;
+    return prompt && (prompt->length > 0 || converse_has_suffix(&a->converse));
 }
 
 static void reply_loaded(OllamaAnswer *a) {
@@ -290,7 +291,8 @@ static void reply_loaded(OllamaAnswer *a) {
 
 static bool prepare(OllamaAnswer *a, ApiError *err) {
     const Fields *f = &a->converse.fields;
-    if (!a->chats && (f->raw.value || !a->converse.model->loaded.chat_template)) return make_raw(a, err);
+    bool raw = f->raw.value || converse_has_suffix(&a->converse) || !a->converse.model->loaded.chat_template;
+    if (!a->chats && raw) return make_raw(a, err);
     return make_messages(a, err) && converse_prepare(&a->converse, err);
 }
 

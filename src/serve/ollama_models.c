@@ -1,5 +1,5 @@
 /* GET /api/tags, /api/ps and /api/version, POST /api/show: what Ollama's clients ask about models before they use one.
- */
+ * What would change the models there are is refused: a server writes nothing outside its cache folder. */
 #include "base/version.h"
 #include "serve/ollama.h"
 #include "serve/routes.h"
@@ -155,4 +155,24 @@ void ollama_show(Exchange *x, void *context) {
     buffer_byte(&out, '}');
     exchange_reply_json(x, 200, &out);
     buffer_clear(&out);
+}
+
+void ollama_manage(Exchange *x, void *context) {
+    static const struct {
+        const char *path, *instead;
+    } ways[] = {
+        {"/api/pull", "`lockstep pull NAME` fetches one, and `lockstep serve` is then started with it"},
+        {"/api/create", "`lockstep import FILE.gguf -o DIR` and `lockstep quantize DIR -o DIR` make some"},
+        {"/api/blobs/", "`lockstep import FILE.gguf -o DIR` takes files as they are"},
+        {"/api/copy", "a model is a folder: copy it, and start `lockstep serve` with it"},
+        {"/api/delete", "`lockstep rm NAME` removes one"},
+        {"/api/push", "a model is a folder: upload it as one"},
+    };
+    const char *path = exchange_path(x), *instead = "";
+    ApiError err;
+    (void)context;
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        if (strncmp(path, ways[i].path, strlen(ways[i].path)) == 0) instead = ways[i].instead;
+    api_refuse(&err, 501, NULL, "this server leaves models on disk as they are: %s", instead);
+    api_fail(x, API_OLLAMA, &err);
 }

@@ -4,12 +4,10 @@
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "serve/converse.h"
-#include "serve/inputs.h"
 #include "serve/openai.h"
 #include "serve/openai_legacy.h"
 #include "serve/routes.h"
 #include "serve/sse.h"
-#include "text/fim.h"
 
 #include <string.h>
 #include <time.h>
@@ -30,7 +28,6 @@ typedef struct Completion {
     Exchange *exchange;
     Converse converse;
     Inputs prompts;
-    IdList end_ids; /* of filling in the middle, and the model's */
     Ask *ask;
     bool streams, tells_usage, scores;
     CompletionChoice *choices;
@@ -49,7 +46,6 @@ static void completion_free(Completion *c) {
     }
     mem_free(c->choices);
     inputs_clear(&c->prompts);
-    id_list_clear(&c->end_ids);
     converse_clear(&c->converse);
     buffer_clear(&c->out);
     mem_free(c);
@@ -229,33 +225,6 @@ static bool read_numbers(Completion *c, ApiError *err) {
     return true;
 }
 
-static bool fill_middle(Completion *c, ApiError *err) {
-    const char *suffix = c->converse.fields.suffix;
-    const Tokenizer *t = tokenizer_of(c);
-    const FimForm *form = t ? fim_form_of(t) : NULL;
-    Request *r = &c->converse.request;
-    Error why = {""};
-    if (!form)
-        return api_refuse(err, 400, "suffix",
-                          "the model '%s' has no tokens for filling in the middle: leave 'suffix' "
-                          "away",
-                          c->converse.model->name);
-    if (c->converse.fields.echo.value) return api_refuse(err, 400, "echo", "'echo' does not go with 'suffix'");
-    for (int i = 0; i < c->prompts.n; i++) {
-        Input *p = &c->prompts.items[i];
-        if (!p->text) return api_refuse(err, 400, "prompt", "with 'suffix' the prompt must be a text");
-        if (!fim_encode(form, t, p->text, p->n_text, suffix, strlen(suffix), &p->ids, &why))
-            return api_refuse_error(err, 400, "prompt", &why);
-    }
-    if (c->converse.fields.ignore_eos.value) return true;
-    if (!id_list_append(&c->end_ids, r->end_ids, (size_t)r->n_end_ids) || !fim_end_ids(form, t, &c->end_ids))
-        return api_refuse(err, 500, NULL, "out of memory");
-    r->end_ids = c->end_ids.ids;
-    r->n_end_ids = (int)c->end_ids.n;
-    return true;
-}
-
-/* A suffix that is empty is one that many clients always send. */
 static bool read_request(Completion *c, Server *s, const JsonValue *body, ApiError *err) {
     Converse *v = &c->converse;
     Fields *f = &v->fields;
@@ -264,7 +233,9 @@ static bool read_request(Completion *c, Server *s, const JsonValue *body, ApiErr
     if (!inputs_read(f->prompt, "prompt", MAX_PROMPTS, model_vocab_size(v->model->loaded.model), &c->prompts, err))
         return false;
     c->n = c->prompts.n * v->n_choices;
-    return f->suffix && *f->suffix ? fill_middle(c, err) : inputs_encode(&c->prompts, v->model, true, err);
+    if (!converse_has_suffix(v)) return inputs_encode(&c->prompts, v->model, true, err);
+    if (f->echo.value) return api_refuse(err, 400, "echo", "'echo' does not go with 'suffix'");
+    return converse_infill(v, &c->prompts, err);
 }
 
 /* One request for each prompt. */

@@ -1,5 +1,5 @@
-/* POST /v1/embeddings, and Ollama's /api/embed, which differs in the form of the answer only: a vector of each text. A
- * text that is too long is refused, never cut: the client would not know. */
+/* POST /v1/embeddings, and Ollama's /api/embed and /api/embeddings, which differ in form only: a vector of each text,
+ * or of the one text. A text that is too long is refused, never cut: the client would not know. */
 #include "base/base64.h"
 #include "base/memory.h"
 #include "serve/fields.h"
@@ -13,6 +13,8 @@
 
 enum { MAX_INPUTS = 2048 };
 
+typedef enum EmbeddingsForm { FORM_OPENAI, FORM_OLLAMA, FORM_OLLAMA_SINGLE } EmbeddingsForm;
+
 typedef struct Embeddings {
     Exchange *exchange;
     ServedModel *model;
@@ -21,7 +23,7 @@ typedef struct Embeddings {
     VectorTexts texts;
     int size; /* values of a vector that are sent */
     bool base64;
-    Api api; /* whose form the answer has */
+    EmbeddingsForm form;
 } Embeddings;
 
 static void embeddings_free(void *context) {
@@ -39,10 +41,18 @@ static void write_vector(const float *v, int n, bool base64, Buffer *out) {
     buffer_text(out, base64 ? "\"" : "]");
 }
 
+static Api api_of(EmbeddingsForm form) {
+    return form == FORM_OPENAI ? API_EMBEDDINGS : API_OLLAMA;
+}
+
 static void write_end(Embeddings *e, Buffer *out) {
+    if (e->form == FORM_OLLAMA_SINGLE) {
+        buffer_byte(out, '}');
+        return;
+    }
     buffer_text(out, "], ");
     api_write_text(out, "model", e->model->name, strlen(e->model->name));
-    if (e->api == API_OLLAMA)
+    if (e->form == FORM_OLLAMA)
         buffer_printf(out, ", \"prompt_eval_count\": %zu}", e->texts.ids.n);
     else
         buffer_printf(out, ", \"usage\": {\"prompt_tokens\": %zu, \"total_tokens\": %zu}}", e->texts.ids.n,
@@ -53,9 +63,11 @@ static void on_done(void *context, const float *vectors) {
     Embeddings *e = context;
     Buffer out = {0};
     int size = embedder_size(e->model->embedder);
-    bool bare = e->api == API_OLLAMA;
+    static const char *const begins[] = {"{\"object\": \"list\", \"data\": [", "{\"embeddings\": [",
+                                         "{\"embedding\": "};
+    bool bare = e->form != FORM_OPENAI;
     float *cut = mem_array((size_t)e->size, sizeof *cut);
-    buffer_text(&out, bare ? "{\"embeddings\": [" : "{\"object\": \"list\", \"data\": [");
+    buffer_text(&out, begins[e->form]);
     for (int i = 0; cut && i < e->texts.n; i++) {
         const float *v = vectors + (size_t)i * (size_t)size;
         if (e->size < size) pooling_unit(v, cut, e->size);
@@ -74,7 +86,7 @@ static void on_done(void *context, const float *vectors) {
 
 static void on_fail(void *context, const char *why) {
     Embeddings *e = context;
-    openai_fail_late(e->exchange, e->api, why);
+    openai_fail_late(e->exchange, api_of(e->form), why);
     embeddings_free(e);
 }
 
@@ -97,30 +109,42 @@ static bool read_texts(Embeddings *e, ApiError *err) {
         return api_refuse_error(err, 400, "prompt_name", &why);
     for (int i = 0; i < e->inputs.n; i++) {
         char name[32];
-        snprintf(name, sizeof name, e->inputs.n > 1 ? "input[%d]" : "input", i);
+        snprintf(name, sizeof name,
+                 e->form == FORM_OLLAMA_SINGLE ? "prompt"
+                 : e->inputs.n > 1             ? "input[%d]"
+                                               : "input",
+                 i);
         if (!vector_texts_add(&e->texts, e->model, prompt, &e->inputs.items[i], name, err)) return false;
     }
     return true;
 }
 
-static bool read_request(Embeddings *e, Server *s, const JsonValue *body, ApiError *err) {
-    Fields *f = &e->fields;
-    if (!fields_read(body, API_EMBEDDINGS, f, err)) return false;
-    bool found =
-        e->api == API_OLLAMA ? ollama_model(s, f->model, &e->model, err) : server_model(s, f->model, &e->model, err);
-    if (!found) return false;
+/* The one text of the old form is the prompt, and the options are of no interest. */
+static bool read_inputs(Embeddings *e, ApiError *err) {
+    const Fields *f = &e->fields;
     int vocab = model_vocab_size(e->model->loaded.model);
-    return inputs_read(f->input, "input", MAX_INPUTS, vocab, &e->inputs, err) &&
-           vector_texts_new(&e->texts, e->model, e->inputs.n, err) && read_form(e, err) && read_texts(e, err);
+    if (e->form != FORM_OLLAMA_SINGLE) return inputs_read(f->input, "input", MAX_INPUTS, vocab, &e->inputs, err);
+    if (f->prompt && f->prompt->type != JSON_STRING)
+        return api_refuse(err, 400, "prompt", "'prompt' must be a string: /api/embed takes several");
+    return inputs_read(f->prompt, "prompt", 1, vocab, &e->inputs, err);
 }
 
-static void answer(Exchange *x, Server *s, Api api) {
+static bool read_request(Embeddings *e, Server *s, const JsonValue *body, ApiError *err) {
+    Fields *f = &e->fields;
+    if (!fields_read(body, e->form == FORM_OLLAMA_SINGLE ? API_OLLAMA : API_EMBEDDINGS, f, err)) return false;
+    bool found =
+        e->form == FORM_OPENAI ? server_model(s, f->model, &e->model, err) : ollama_model(s, f->model, &e->model, err);
+    return found && read_inputs(e, err) && vector_texts_new(&e->texts, e->model, e->inputs.n, err) &&
+           read_form(e, err) && read_texts(e, err);
+}
+
+static void answer(Exchange *x, Server *s, EmbeddingsForm form) {
     ApiError err = {0};
     Error why = {""};
     Embeddings *e = mem_zeroed(1, sizeof *e);
     const JsonValue *body = exchange_body(x, &why);
     if (e) e->exchange = x;
-    if (e) e->api = api;
+    if (e) e->form = form;
     bool ok = e ? body || api_refuse_error(&err, 400, NULL, &why) : api_refuse(&err, 500, NULL, "out of memory");
     ok = ok && read_request(e, s, body, &err);
     if (ok) {
@@ -135,13 +159,17 @@ static void answer(Exchange *x, Server *s, Api api) {
         if (vectors_start(&o, &err)) return;
     }
     if (e) embeddings_free(e);
-    api_fail(x, api, &err);
+    api_fail(x, api_of(form), &err);
 }
 
 void openai_embeddings(Exchange *x, void *context) {
-    answer(x, context, API_EMBEDDINGS);
+    answer(x, context, FORM_OPENAI);
 }
 
 void ollama_embed(Exchange *x, void *context) {
-    answer(x, context, API_OLLAMA);
+    answer(x, context, FORM_OLLAMA);
+}
+
+void ollama_embeddings(Exchange *x, void *context) {
+    answer(x, context, FORM_OLLAMA_SINGLE);
 }

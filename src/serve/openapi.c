@@ -41,10 +41,17 @@ static const Operation operations[] = {
     {"/api/chat", "post", "An answer to a conversation, as Ollama has it", API_OLLAMA, "\"model\"", NULL, lines},
     {"/api/generate", "post", "A text gone on with, as Ollama has it", API_OLLAMA, "\"model\"", NULL, lines},
     {"/api/embed", "post", "Vectors of texts, as Ollama has them", API_EMBEDDINGS, "\"model\"", NULL, NULL},
+    {"/api/embeddings", "post", "The vector of a text, as Ollama once had it", API_OLLAMA, "\"model\"", NULL, NULL},
     {"/api/tags", "get", "The models there are", 0, NULL, NULL, NULL},
     {"/api/ps", "get", "Those in memory", 0, NULL, NULL, NULL},
     {"/api/show", "post", "One of them", API_OLLAMA, NULL, NULL, NULL},
     {"/api/version", "get", "The version", 0, NULL, NULL, NULL},
+    {"/api/pull", "post", "Refused, with what to do", API_OLLAMA, NULL, NULL, NULL},
+    {"/api/push", "post", "Refused, with what to do", API_OLLAMA, NULL, NULL, NULL},
+    {"/api/create", "post", "Refused, with what to do", API_OLLAMA, NULL, NULL, NULL},
+    {"/api/copy", "post", "Refused, with what to do", API_OLLAMA, NULL, NULL, NULL},
+    {"/api/blobs/{id}", "post", "Refused, with what to do", 0, NULL, NULL, NULL},
+    {"/api/delete", "delete", "Refused, with what to do", 0, NULL, NULL, NULL},
 };
 
 static void write_parameter(const Operation *o, Buffer *out) {

@@ -1,5 +1,5 @@
 /* Families mark the two texts with tokens of their own, and some want the suffix first. A tokenizer has the tokens of
- * one family, so their names tell which it is.
+ * one family, so their names tell which it is; the first form that fits counts.
  *
  * The texts are pieces of one file: where a tokenizer puts a space before every text (SentencePiece), these get none.
  */
@@ -14,6 +14,7 @@ struct FimForm {
     const char *prefix, *suffix, *middle; /* each stands before its text; middle NULL: none */
     bool suffix_first;
     const char *ends[MAX_ENDS];
+    const char *sign; /* another token, by which a family is told from one with the same three; NULL: none */
 };
 
 static const FimForm forms[] = {
@@ -22,28 +23,38 @@ static const FimForm forms[] = {
      "<|fim_suffix|>",
      "<|fim_middle|>",
      false,
-     {"<|endoftext|>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>", "<|file_separator|>"}},
+     {"<|endoftext|>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>", "<|file_separator|>"},
+     NULL},
+    /* Mellum, whose chat tokens StarCoder lacks */
+    {"<fim_prefix>",
+     "<fim_suffix>",
+     "<fim_middle>",
+     true,
+     {"<|endoftext|>", "<fim_pad>", "<reponame>", "<filename>", NULL},
+     "</assistant>"},
     /* StarCoder, and the older Granite */
     {"<fim_prefix>",
      "<fim_suffix>",
      "<fim_middle>",
      false,
-     {"<|endoftext|>", "<fim_pad>", "<repo_name>", "<file_sep>", NULL}},
-    {"<fim-prefix>", "<fim-suffix>", "<fim-middle>", false, {"<|endoftext|>", "<fim-pad>", NULL}},  /* SantaCoder */
-    {"<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>", false, {"<｜end▁of▁sentence｜>", NULL}}, /* DeepSeek */
-    {"<|fim_begin|>", "<|fim_hole|>", "<|fim_end|>", false, {"<|endoftext|>", NULL}},
-    {"▁<PRE>", "▁<SUF>", "▁<MID>", false, {"▁<EOT>", NULL}}, /* Code Llama */
-    {"<PRE>", "<SUF>", "<MID>", false, {"<EOT>", "<EOM>", NULL}},
-    {"<[fim-prefix]>", "<[fim-suffix]>", "<[fim-middle]>", true, {NULL}},                     /* Seed-Coder */
-    {"<|code_prefix|>", "<|code_suffix|>", "<|code_middle|>", true, {"<|endoftext|>", NULL}}, /* CodeGeeX */
-    {"[PREFIX]", "[SUFFIX]", NULL, true, {NULL}},                                             /* Codestral */
+     {"<|endoftext|>", "<fim_pad>", "<repo_name>", "<file_sep>", NULL},
+     NULL},
+    /* SantaCoder */
+    {"<fim-prefix>", "<fim-suffix>", "<fim-middle>", false, {"<|endoftext|>", "<fim-pad>", NULL}, NULL},
+    {"<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>", false, {"<｜end▁of▁sentence｜>", NULL}, NULL}, /* DeepSeek */
+    {"<|fim_begin|>", "<|fim_hole|>", "<|fim_end|>", false, {"<|endoftext|>", NULL}, NULL},
+    {"▁<PRE>", "▁<SUF>", "▁<MID>", false, {"▁<EOT>", NULL}, NULL}, /* Code Llama */
+    {"<PRE>", "<SUF>", "<MID>", false, {"<EOT>", "<EOM>", NULL}, NULL},
+    {"<[fim-prefix]>", "<[fim-suffix]>", "<[fim-middle]>", true, {NULL}, NULL},                     /* Seed-Coder */
+    {"<|code_prefix|>", "<|code_suffix|>", "<|code_middle|>", true, {"<|endoftext|>", NULL}, NULL}, /* CodeGeeX */
+    {"[PREFIX]", "[SUFFIX]", NULL, true, {NULL}, NULL},                                             /* Codestral */
 };
 
 const FimForm *fim_form_of(const Tokenizer *t) {
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         const FimForm *f = &forms[i];
         if (tokenizer_find(t, f->prefix) >= 0 && tokenizer_find(t, f->suffix) >= 0 &&
-            (!f->middle || tokenizer_find(t, f->middle) >= 0))
+            (!f->middle || tokenizer_find(t, f->middle) >= 0) && (!f->sign || tokenizer_find(t, f->sign) >= 0))
             return f;
     }
     return NULL;

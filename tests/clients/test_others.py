@@ -160,6 +160,10 @@ def test_ollama(served):
         client.chat(model="nobody", messages=FRANCE)
     assert error.value.status_code == 404
 
+    assert client.show("talk").capabilities == ["completion"] and client.ps().models
+    with pytest.raises(ollama.ResponseError, match="lockstep pull"):
+        client.pull("gemma3")
+
     async def pieces():
         stream = await ollama.AsyncClient(host=served.url).chat(model="talk", messages=FRANCE, stream=True)
         return "".join([part.message.content async for part in stream])

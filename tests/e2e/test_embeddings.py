@@ -86,6 +86,15 @@ def test_ollamas_answer_holds_the_same_floats(served):
     assert status == 400 and "input" in answer["error"]
 
 
+def test_ollamas_old_form_has_one_vector(served):
+    status, answer = served.post("/api/embeddings", {"model": "mean:latest", "prompt": "hello", "options": {}, "keep_alive": "5m"})
+    assert status == 200 and list(answer) == ["embedding"]
+    assert [answer["embedding"]] == vectors(served.post(PATH, {"model": "mean", "input": "hello"})[1])
+    for prompt in ({"prompt": ""}, {"prompt": ["a"]}, {"prompt": "a" * 17}, {}):
+        status, answer = served.post("/api/embeddings", {"model": "mean"} | prompt)
+        assert status == 400 and "prompt" in answer["error"]
+
+
 def test_ids_are_texts_too(served):
     by_text = vectors(served.post(PATH, {"model": "mean", "input": "ab"})[1])
     assert vectors(served.post(PATH, {"model": "mean", "input": [97, 98]})[1]) == by_text

@@ -86,6 +86,34 @@ def test_think(serve, think, pieces, message):
     assert status == 400 and "think" in answer["error"]
 
 
+def test_a_suffix_is_what_comes_after(serve):
+    """The template is of no use then; what stands between ends at the tokens for that, too."""
+    s = serve(["<|fim_prefix|>", "no"], also=[["<|fim_suffix|>"], ["<|fim_middle|>", "Ha", "lf", "<|file_sep|>", "over"]])
+    ask = {"model": "m", "prompt": "ab", "suffix": "cd", "system": "x", "stream": False, "options": {"temperature": 0}}
+    answer = s.post("/api/generate", ask)[1]
+    assert (answer["response"], answer["done_reason"]) == ("Half", "stop")
+    assert answer["prompt_eval_count"] == 3 + 4  # three marks and four bytes
+    assert "".join(a["response"] for a in lines(s, "/api/generate", ask | {"stream": True})) == "Half"
+    assert s.post("/api/generate", ask | {"prompt": ""})[1]["response"] == "Half"
+    assert "insert" in s.post("/api/show", {"model": "m"})[1]["capabilities"]
+
+
+def test_a_raw_prompt_has_a_form_as_well(serve):
+    s = serve(["Red"], context=512)
+    schema = {"type": "object", "properties": {"kleur": {"enum": ["rood"]}}, "required": ["kleur"], "additionalProperties": False}
+    answer = s.post("/api/generate", {"model": "m", "prompt": "hi", "raw": True, "format": schema, "stream": False})[1]
+    assert json.loads(answer["response"]) == {"kleur": "rood"}
+
+
+def test_what_would_change_the_models_is_refused(serve):
+    s = serve(["Red"])
+    for method, path, way in (("POST", "/api/pull", "lockstep pull"), ("POST", "/api/push", "upload"), ("POST", "/api/create", "lockstep import"),
+                              ("POST", "/api/copy", "copy"), ("POST", "/api/blobs/sha256:00", "lockstep import"),
+                              ("DELETE", "/api/delete", "lockstep rm")):
+        status, text = s.call(method, path, {"model": "m"})
+        assert status == 501 and way in json.loads(text)["error"], path
+
+
 def test_models(serve):
     s = serve(["Red"], template=HERMES)
     tags = json.loads(s.call("GET", "/api/tags")[1])["models"]
@@ -129,4 +157,5 @@ def test_what_is_wrong_is_named(serve):
     assert "format" in refused("/api/chat", CHAT | {"format": "xml"})
     assert "prompt" in refused("/api/generate", {"model": "m", "prompt": ["a"]})
     assert "suffix" in refused("/api/generate", {"model": "m", "prompt": "a", "suffix": "b"})
+    assert "suffix" in refused("/api/chat", CHAT | {"suffix": "b"})
     assert "JSON" in refused("/api/chat", b'{"a":1')

@@ -68,9 +68,11 @@ static void test_suffix_first(void **state) {
     static const char *const seed[] = {"<[fim-prefix]>", "<[fim-suffix]>", "<[fim-middle]>", NULL};
     static const char *const geex[] = {"<|code_prefix|>", "<|code_suffix|>", "<|code_middle|>", NULL};
     static const char *const mistral[] = {"[PREFIX]", "[SUFFIX]", NULL};
+    static const char *const mellum[] = {"<fim_prefix>", "<fim_suffix>", "<fim_middle>", "</assistant>", NULL};
     check(seed, false, "ac", "b", "1 10 3 9 2 4 11");
     check(geex, false, "ac", "b", "1 10 3 9 2 4 11");
     check(mistral, false, "ac", "b", "1 10 3 9 2 4");
+    check(mellum, false, "ac", "b", "1 10 3 9 2 4 11");
 }
 
 /* Code Llama's texts get no space of the tokenizer's, and keep their own: "ac" is not "▁a c". */
