@@ -113,6 +113,8 @@ static const Flag flags[FLAG_COUNT] = {
      "memory for what sequences remember, of each model (default: half of what is free)"},
     {FLAG_KEEP, "--keep", NULL, KIND_INT, "SECONDS", 0, INT_MAX, ON(SERVE),
      "unload a model that was not used for so long (default 0: only when another needs its memory)"},
+    {FLAG_CHECK, "--check", NULL, KIND_SWITCH, NULL, 0, 0, ON(SERVE),
+     "run `lockstep check` on each model before anything is served; /v1/exactness tells what it found"},
     {FLAG_CONNECTIONS, "--connections", NULL, KIND_INT, "N", 1, 1000000, ON(SERVE),
      "connections at once; further ones wait to be accepted (default 4096)"},
     {FLAG_REQUEST_TIMEOUT, "--request-timeout", NULL, KIND_INT, "SECONDS", 1, 86400, ON(SERVE),

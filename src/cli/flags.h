@@ -83,6 +83,7 @@ typedef enum FlagId {
     FLAG_QUEUE,
     FLAG_MEMORY,
     FLAG_KEEP,
+    FLAG_CHECK,
     FLAG_CONNECTIONS,
     FLAG_REQUEST_TIMEOUT,
     FLAG_THREADS,

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "cli/probe.h"
 #include "cli/setup.h"
 
 #include <stdio.h>
@@ -25,9 +26,38 @@ static bool parse_batch(const Args *args, int *out, Error *err) {
     return true;
 }
 
+/* By itself, before anybody is served: the probe changes the instruction set of the whole process. What is not exact is
+ * served all the same, as whoever asked is told. */
+static bool check_model(LoadOptions load, const char *model, ServedCheck *out, Error *err) {
+    Loaded loaded;
+    CheckReport report;
+    load.model = model;
+    load.tokenizer = load.chat_template = LOAD_NOT;
+    if (!loaded_open(&load, &loaded, err)) return false;
+    bool ok = probe_run(loaded.model, (CheckOptions){0}, &report, err) || error_prefix(err, "checking %s", model);
+    if (ok) *out = (ServedCheck){checkpoint_hash(loaded.checkpoint), report.exact, report.runs, ""};
+    if (ok) memcpy(out->difference, report.difference, sizeof out->difference);
+    loaded_close(&loaded);
+    return ok;
+}
+
+static bool check_models(const ServeOptions *o, ServedCheck **out, Error *err) {
+    ServedCheck *checks = mem_zeroed((size_t)o->n_models, sizeof *checks);
+    bool ok = checks || error_memory(err, "the models' checks");
+    for (int i = 0; ok && i < o->n_models; i++) {
+        ok = check_model(o->load, o->models[i], &checks[i], err);
+        if (ok && checks[i].exact)
+            fprintf(stderr, "lockstep: %s is exact: %d runs, no byte differs\n", o->models[i], checks[i].runs);
+        if (ok && !checks[i].exact) log_warn("%s is not exact: %s", o->models[i], checks[i].difference);
+    }
+    *out = checks;
+    return ok;
+}
+
 int command_serve(const Args *args) {
     Error err;
     const char **keys = NULL;
+    ServedCheck *checks = NULL;
     ServeOptions o = {.models = args->positional,
                       .n_models = args->n_positional,
                       .host = args_has(args, FLAG_HOST) ? args_text(args, FLAG_HOST) : "127.0.0.1",
@@ -45,7 +75,10 @@ int command_serve(const Args *args) {
     o.load.tokenizer = o.load.chat_template = LOAD_IF_THERE;
     bool ok = args_list(args, FLAG_API_KEY, &keys, &o.n_keys, &err);
     o.keys = keys;
+    if (ok && args_has(args, FLAG_CHECK)) ok = check_models(&o, &checks, &err);
+    o.checks = checks;
     ok = ok && serve(&o, &err);
+    mem_free(checks);
     mem_free(keys);
     setup_options_clear(&o.load);
     return ok ? 0 : complain(&err);

@@ -7,10 +7,19 @@
 #include "serve/models.h"
 #include "serve/responses_store.h"
 
+/* What the exactness probe found of a model before it was served. */
+typedef struct ServedCheck {
+    uint64_t checkpoint; /* its hash then: the folder may hold another one since */
+    bool exact;
+    int runs;
+    char difference[512]; /* when not exact: where it begins */
+} ServedCheck;
+
 typedef struct ServeOptions {
     const char *const *models;
     int n_models;
-    LoadOptions load; /* its model is set for each in turn */
+    const ServedCheck *checks; /* of each model; NULL: the probe was not run */
+    LoadOptions load;          /* its model is set for each in turn */
     EngineOptions engine;
     const char *host;
     int port;

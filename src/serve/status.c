@@ -64,8 +64,23 @@ void get_model(Exchange *x, void *context) {
     api_fail(x, API_CHAT, &err);
 }
 
+/* null where the probe was not run on what is loaded. */
+static void write_check(Buffer *out, const ServedModel *m, const ServedCheck *check) {
+    if (!check || check->checkpoint != checkpoint_hash(m->loaded.checkpoint)) {
+        buffer_text(out, "], \"check\": null}");
+        return;
+    }
+    buffer_printf(out, "], \"check\": {\"exact\": %s, \"runs\": %d, \"difference\": ", check->exact ? "true" : "false",
+                  check->runs);
+    if (check->exact)
+        buffer_text(out, "null");
+    else
+        json_write_string(out, check->difference, strlen(check->difference), false);
+    buffer_text(out, "}}");
+}
+
 /* Exactly what may change a byte of an answer. Nothing limits the width of a step, so there are no limits to tell. */
-static void write_exactness(Buffer *out, const ServedModel *m, const LoadOptions *load) {
+static void write_exactness(Buffer *out, const ServedModel *m, const LoadOptions *load, const ServedCheck *check) {
     const NumericSettings *numeric = model_numeric(m->loaded.model);
     buffer_byte(out, '{');
     api_write_text(out, "id", m->name, strlen(m->name));
@@ -79,11 +94,12 @@ static void write_exactness(Buffer *out, const ServedModel *m, const LoadOptions
         buffer_text(out, i ? ", " : "");
         json_write_string(out, key, strlen(key), false);
     }
-    buffer_text(out, "]}");
+    write_check(out, m, check);
 }
 
 void exactness(Exchange *x, void *context) {
     Models *models = server_models(context);
+    const ServeOptions *options = server_options(context);
     Buffer out = {0};
     bool first = true;
     buffer_text(
@@ -92,7 +108,7 @@ void exactness(Exchange *x, void *context) {
     for (int i = 0; i < models_count(models); i++) {
         if (models_at(models, i)->state != MODEL_READY) continue;
         buffer_text(&out, first ? "" : ", ");
-        write_exactness(&out, models_at(models, i), &server_options(context)->load);
+        write_exactness(&out, models_at(models, i), &options->load, options->checks ? &options->checks[i] : NULL);
         first = false;
     }
     buffer_text(&out, "]}");

@@ -9,6 +9,8 @@ import time
 import pytest
 
 from served import Served
+from tape import write_tape
+
 
 @pytest.fixture(scope="module")
 def served(program, smollm2):
@@ -188,6 +190,21 @@ def test_what_may_change_a_byte_is_told(served):
     (model,) = json.loads(text)["models"]
     assert model["id"] == "smollm2-135m" and model["kv"] == "i16" and model["activations"] == 16
     assert len(model["checkpoint"]) == 16 and model["ignored_config"] == [] and model["width_limit"] is None
+    assert model["check"] is None  # nobody has asked for one
+
+
+def test_what_the_check_found_is_told(program, tmp_path, lockstep):
+    write_tape(tmp_path / "m", ["Red", " wine"], context=32)
+    write_tape(tmp_path / "n", ["White"], context=32)
+    s = Served(program, tmp_path / "m", tmp_path / "n", "--check")
+    s.post("/v1/chat/completions", ASK | {"model": "n"})  # so that it is loaded
+    models = json.loads(s.call("GET", "/v1/exactness")[1])["models"]
+    assert s.stop() == 0
+    for model in models:
+        found = lockstep("check", tmp_path / model["id"]).out
+        assert found == f"exact: {model['check']['runs']} runs, no byte differs\n"
+        assert model["check"]["exact"] is True and model["check"]["difference"] is None
+    assert [model["id"] for model in models] == ["m", "n"]
 
 
 TURNS = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}"
