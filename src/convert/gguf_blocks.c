@@ -2,6 +2,7 @@
  * Speed matters little here, a model passes once; that every type has the same two questions (codes, scales) keeps the
  * import free of cases. */
 #include "convert/gguf_blocks.h"
+#include "convert/gguf_grid_blocks.h"
 #include "file/gguf.h"
 
 #include <math.h>
@@ -154,21 +155,49 @@ static void sub_q6_k(const uint8_t *packed, int j, int *scale, int *min) {
 /* E2M1, doubled. */
 static const int8_t fp4_levels[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
+/* The fields that all have, in their order. */
+#define ROW(type_, mode_, values_, bytes_, bits_, group_, offset_, scale_, min_, codes_)              \
+    .type = type_, .mode = mode_, .values = values_, .bytes = bytes_, .bits = bits_, .group = group_, \
+    .offset = offset_, .scale_at = scale_, .min_at = min_, .codes = codes_
+
 static const BlockFormat formats[] = {
-    /* type, mode, values, bytes, bits, group, offset, scale_at, min_at, sub_at, sub_bytes, sub_signed, codes,
-     * sub_scale, levels */
-    {GGML_Q4_0, "affine", 32, 18, 4, 32, 8, 0, -1, 0, 0, false, codes_q4_0, NULL, NULL},
-    {GGML_Q4_1, "affine", 32, 20, 4, 32, 0, 0, 2, 0, 0, false, codes_q4_1, NULL, NULL},
-    {GGML_Q5_0, "affine", 32, 22, 5, 32, 16, 0, -1, 0, 0, false, codes_q5_0, NULL, NULL},
-    {GGML_Q5_1, "affine", 32, 24, 5, 32, 0, 0, 2, 0, 0, false, codes_q5_1, NULL, NULL},
-    {GGML_Q8_0, "affine", 32, 34, 8, 32, 128, 0, -1, 0, 0, false, codes_q8_0, NULL, NULL},
-    {GGML_MXFP4, "mxfp4", 32, 17, 4, 32, 0, 0, -1, 0, 0, false, codes_mxfp4, NULL, fp4_levels},
-    {GGML_Q2_K, "q2_k", 256, 84, 2, 16, 0, 80, 82, 0, 16, false, codes_q2_k, sub_q2_k, NULL},
-    {GGML_Q3_K, "q3_k", 256, 110, 3, 16, 4, 108, -1, 96, 12, false, codes_q3_k, sub_q3_k, NULL},
-    {GGML_Q4_K, "q4_k", 256, 144, 4, 32, 0, 0, 2, 4, 12, false, codes_q4_k, sub_q4_k, NULL},
-    {GGML_Q5_K, "q5_k", 256, 176, 5, 32, 0, 0, 2, 4, 12, false, codes_q5_k, sub_q4_k, NULL},
-    {GGML_Q6_K, "q6_k", 256, 210, 6, 16, 32, 208, -1, 192, 16, true, codes_q6_k, sub_q6_k, NULL},
+    {ROW(GGML_Q4_0, "affine", 32, 18, 4, 32, 8, 0, -1, codes_q4_0)},
+    {ROW(GGML_Q4_1, "affine", 32, 20, 4, 32, 0, 0, 2, codes_q4_1)},
+    {ROW(GGML_Q5_0, "affine", 32, 22, 5, 32, 16, 0, -1, codes_q5_0)},
+    {ROW(GGML_Q5_1, "affine", 32, 24, 5, 32, 0, 0, 2, codes_q5_1)},
+    {ROW(GGML_Q8_0, "affine", 32, 34, 8, 32, 128, 0, -1, codes_q8_0)},
+    {ROW(GGML_MXFP4, "mxfp4", 32, 17, 4, 32, 0, 0, -1, codes_mxfp4), .levels = fp4_levels},
+    {ROW(GGML_Q2_K, "q2_k", 256, 84, 2, 16, 0, 80, 82, codes_q2_k), .sub_at = 0, .sub_bytes = 16,
+     .sub_scale = sub_q2_k},
+    {ROW(GGML_Q3_K, "q3_k", 256, 110, 3, 16, 4, 108, -1, codes_q3_k), .sub_at = 96, .sub_bytes = 12,
+     .sub_scale = sub_q3_k},
+    {ROW(GGML_Q4_K, "q4_k", 256, 144, 4, 32, 0, 0, 2, codes_q4_k), .sub_at = 4, .sub_bytes = 12, .sub_scale = sub_q4_k},
+    {ROW(GGML_Q5_K, "q5_k", 256, 176, 5, 32, 0, 0, 2, codes_q5_k), .sub_at = 4, .sub_bytes = 12, .sub_scale = sub_q4_k},
+    {ROW(GGML_Q6_K, "q6_k", 256, 210, 6, 16, 32, 208, -1, codes_q6_k), .sub_at = 192, .sub_bytes = 16,
+     .sub_scale = sub_q6_k, .sub_signed = true},
+    {ROW(GGML_IQ4_XS, "affine", 256, 136, 8, 32, 128, 0, -1, gguf_codes_iq4_xs), .sub_at = 2, .unit = 1,
+     .sub_scale = gguf_sub_iq4_xs},
+    {ROW(GGML_IQ3_XXS, "affine", 256, 98, 6, 32, 32, 0, -1, gguf_codes_iq3_xxs), .sub_at = 66, .unit = 0.5f,
+     .sub_scale = gguf_sub_iq3_xxs},
+    {ROW(GGML_IQ3_S, "affine", 256, 110, 5, 32, 16, 0, -1, gguf_codes_iq3_s), .sub_at = 106, .unit = 1,
+     .sub_scale = gguf_sub_iq3_s},
+    {ROW(GGML_IQ2_XXS, "affine", 256, 66, 8, 32, 128, 0, -1, gguf_codes_iq2_xxs), .sub_at = 2, .unit = 0.125f,
+     .sub_scale = gguf_sub_iq2_xxs},
+    {ROW(GGML_IQ1_S, "affine", 256, 50, 2, 32, 1, 0, -1, gguf_codes_iq1_s), .sub_at = 34, .unit = 0.125f,
+     .sub_scale = gguf_sub_iq1_s},
+    {ROW(GGML_IQ4_NL, "affine", 32, 18, 8, 32, 128, 0, -1, gguf_codes_iq4_nl)},
+    {ROW(GGML_TQ1_0, "affine", 256, 54, 2, 128, 1, 52, -1, gguf_codes_tq1_0)},
+    {ROW(GGML_TQ2_0, "affine", 256, 66, 2, 128, 1, 64, -1, two_bits)},
+    {.type = GGML_IQ2_XS, .values = 256, .bytes = 74, .floats = gguf_floats_iq2_xs},
+    {.type = GGML_IQ2_S, .values = 256, .bytes = 82, .floats = gguf_floats_iq2_s},
+    {.type = GGML_IQ1_M, .values = 256, .bytes = 56, .floats = gguf_floats_iq1_m},
 };
+
+#undef ROW
+
+bool block_scales_are_wide(const BlockFormat *f) {
+    return f->unit != 0;
+}
 
 const BlockFormat *block_format(uint32_t type) {
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
@@ -191,8 +220,9 @@ void block_scale(const BlockFormat *f, const uint8_t *block, int j, float *scale
     }
     int s, t;
     f->sub_scale(block + f->sub_at, j, &s, &t);
-    *scale = d * (float)s;
-    *min = m * (float)t;
+    float unit = f->unit != 0 ? f->unit : 1;
+    *scale = d * ((float)s * unit);
+    *min = (f->unit != 0 ? d : m) * ((float)t * unit);
 }
 
 void pack_codes(const uint8_t *codes, int n, int bits, uint8_t *out) {
@@ -205,6 +235,10 @@ void pack_codes(const uint8_t *codes, int n, int bits, uint8_t *out) {
 
 static void decode_block(const BlockFormat *f, const uint8_t *block, float *out) {
     uint8_t codes[256];
+    if (f->floats) {
+        f->floats(block, out);
+        return;
+    }
     f->codes(block, codes);
     for (int j = 0; j < f->values / f->group; j++) {
         float scale, min;

@@ -26,6 +26,7 @@ typedef enum PartKind {
     PART_SUB,       /* packed sub-scales */
     PART_DMIN,      /* the block's f16 minimum */
     PART_WIDE,      /* dequantised, rounded to f16 */
+    PART_FLOATS,    /* dequantised, in f32 */
     PART_LEVEL,     /* the block's scale byte as it is */
     PART_MINUS_ONE, /* floats less 1, in f32 */
     PART_LOG_OF_NEG,
@@ -133,10 +134,10 @@ static bool plan_affine(WeightsPlan *p, const char *module, Part part, bool wide
     part.kind = PART_CODES;
     if (!add_part(p, module, ".weight", DTYPE_U32, cols * f->bits / 32, part, err)) return false;
     part.kind = wide ? PART_SCALE_F32 : PART_SCALE;
-    if (!add_part(p, module, ".scales", dtype, cols / 32, part, err)) return false;
+    if (!add_part(p, module, ".scales", dtype, cols / f->group, part, err)) return false;
     part.kind = wide ? PART_BIAS_F32 : PART_BIAS;
-    return add_part(p, module, ".biases", dtype, cols / 32, part, err) &&
-           add_quant_entry(p, module, "affine", f->bits, 32, err);
+    return add_part(p, module, ".biases", dtype, cols / f->group, part, err) &&
+           add_quant_entry(p, module, "affine", f->bits, f->group, err);
 }
 
 static bool plan_super_blocks(WeightsPlan *p, const char *module, Part part, Error *err) {
@@ -169,7 +170,13 @@ static bool plan_quantized(WeightsPlan *p, const char *module, Part part, Error 
     if (f->levels) return plan_levels(p, module, part, err);
     const char *type = ggml_type_name(f->type);
     char line[NAME + 100];
-    bool wide = false;
+    bool wide = block_scales_are_wide(f);
+    if (f->floats) {
+        snprintf(line, sizeof line, "%s: %s widened to F32, its scales are of fewer than 32 values", module, type);
+        say(p, line);
+        part.kind = PART_FLOATS;
+        return add_part(p, module, ".weight", DTYPE_F32, part.source->shape[0], part, err);
+    }
     if (f->sub_bytes && !p->options->mlx) return plan_super_blocks(p, module, part, err);
     if (f->sub_bytes && f->group == 16) {
         snprintf(line, sizeof line, "%s: %s widened to F16, MLX has no groups of 16", module, type);
@@ -179,12 +186,13 @@ static bool plan_quantized(WeightsPlan *p, const char *module, Part part, Error 
     }
     if (f->sub_bytes) {
         snprintf(line, sizeof line, "%s: scales of %s widened to F32, one pair per 32 values", module, type);
+        say(p, line);
         wide = true;
-    } else if (f->min_at < 0 && !biases_fit_half(part.source, f)) {
+    } else if (!wide && f->min_at < 0 && !biases_fit_half(part.source, f)) {
         snprintf(line, sizeof line, "%s: scales of %s widened to F32, the biases pass the range of F16", module, type);
+        say(p, line);
         wide = true;
     }
-    if (wide) say(p, line);
     return plan_affine(p, module, part, wide, err);
 }
 
@@ -453,6 +461,23 @@ static bool groups_f32(const BlockFormat *f, const uint8_t *block, bool bias, ui
     return ok;
 }
 
+/* The half of a block's scale or bias for each of its groups, which is one but where groups are shorter than blocks. */
+static bool repeat_half(const BlockFormat *f, const uint8_t *block, bool bias, uint8_t *out) {
+    bool ok = true;
+    for (int j = 0; j < (f->sub_bytes ? 1 : f->values / f->group); j++)
+        ok = (bias ? bias_half(f, block, out + 2 * j) : copy_half(block + f->scale_at, out + 2 * j)) && ok;
+    return ok;
+}
+
+static bool float_block(const BlockFormat *f, const uint8_t *block, uint8_t *out) {
+    float values[256];
+    bool ok = true;
+    gguf_dequantize_row(f->type, block, f->values, values);
+    for (int i = 0; i < f->values; i++) ok = ok && isfinite(values[i]);
+    memcpy(out, values, (size_t)f->values * sizeof *values);
+    return ok;
+}
+
 static bool wide_block(const BlockFormat *f, const uint8_t *block, uint8_t *out) {
     float values[256];
     gguf_dequantize_row(f->type, block, f->values, values);
@@ -473,13 +498,14 @@ static bool write_block(const Part *part, const uint8_t *block, uint8_t *out) {
         f->codes(block, codes);
         pack_codes(codes, f->values, f->bits, out);
         return true;
-    case PART_SCALE: return copy_half(block + f->scale_at, out);
-    case PART_BIAS: return bias_half(f, block, out);
+    case PART_SCALE: return repeat_half(f, block, false, out);
+    case PART_BIAS: return repeat_half(f, block, true, out);
     case PART_DMIN: return copy_half(block + f->min_at, out);
     case PART_SUB: memcpy(out, block + f->sub_at, (size_t)f->sub_bytes); return true;
     case PART_SCALE_F32: return groups_f32(f, block, false, out);
     case PART_BIAS_F32: return groups_f32(f, block, true, out);
     case PART_WIDE: return wide_block(f, block, out);
+    case PART_FLOATS: return float_block(f, block, out);
     case PART_LEVEL: out[0] = block[f->scale_at]; return out[0] != 255; /* which is no number */
     default: /* the others have no blocks */ return false;
     }

@@ -3,7 +3,7 @@
 
 blocks.bin  per tensor type: type, values, bytes (uint32 each), the bytes of one row, the float32 values that
             gguf.quants.dequantize gives for it. The oracle of the reference decoder.
-mixed.gguf  a llama of two layers that holds every type the import reads, q and k among the K-quants, biases on q, k, v,
+mixed.gguf  a llama of two layers that holds every type the import reads but for those that are looked up, q and k among the K-quants, biases on q, k, v,
             and a small byte-level vocabulary. Weights are random bytes with tame scales.
 """
 import pathlib
@@ -21,6 +21,9 @@ from tape import byte_alphabet  # noqa: E402
 QUANTISED = [T.Q4_0, T.Q4_1, T.Q5_0, T.Q5_1, T.Q8_0, T.Q2_K, T.Q3_K, T.Q4_K, T.Q5_K, T.Q6_K]
 HALVES = {T.Q4_0: [0], T.Q4_1: [0, 2], T.Q5_0: [0], T.Q5_1: [0, 2], T.Q8_0: [0], T.Q2_K: [80, 82], T.Q3_K: [108],
           T.Q4_K: [0, 2], T.Q5_K: [0, 2], T.Q6_K: [208]}  # where a block's f16 numbers stand
+LOOKED_UP = [T.IQ4_NL, T.IQ4_XS, T.IQ3_XXS, T.IQ3_S, T.IQ2_XXS, T.IQ2_XS, T.IQ2_S, T.IQ1_S, T.IQ1_M, T.TQ1_0, T.TQ2_0]
+HALVES.update({kind: [0] for kind in LOOKED_UP})
+HALVES.update({T.IQ1_M: [], T.TQ1_0: [52], T.TQ2_0: [64]})
 
 
 def random_rows(rng, kind, rows, columns, scale):
@@ -32,6 +35,8 @@ def random_rows(rng, kind, rows, columns, scale):
         halves[::17] = np.float16(0)
         halves[5::17] = np.float16(-3e-6)
         blocks[:, at:at + 2] = halves.view(np.uint8).reshape(-1, 2)
+    if kind == T.IQ1_M:  # the highest bits of its f16 number
+        blocks[:, 55] = blocks[:, 55] & 0x8F | 0x30
     return blocks.reshape(rows, -1)
 
 
@@ -47,8 +52,8 @@ def floats(rng, kind, rows, columns, scale=0.05):
 def make_blocks():
     rng = np.random.default_rng(1)
     with open(HERE / "blocks.bin", "wb") as out:
-        for kind in [T.F32, T.F16, T.BF16] + QUANTISED:
-            row = random_rows(rng, kind, 1, 1024, 0.5) if kind in HALVES else floats(rng, kind, 1, 64)
+        for kind in [T.F32, T.F16, T.BF16] + QUANTISED + LOOKED_UP:
+            row = random_rows(rng, kind, 1, 512 if kind in LOOKED_UP else 1024, 0.5) if kind in HALVES else floats(rng, kind, 1, 64)
             if kind == T.Q4_1:  # the case of cases.md 25
                 row[0, :20] = np.frombuffer(bytes.fromhex("003800bc1032547698badcfe" + "0f" * 8), np.uint8)
             values = np.ascontiguousarray(dequantize(row if kind in HALVES or kind == T.BF16 else

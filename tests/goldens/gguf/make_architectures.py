@@ -61,6 +61,13 @@ MADE = {
                                  "num_experts_per_tok": 2, "shared_expert_intermediate_size": 24, "linear_num_value_heads": 6,
                                  "linear_num_key_heads": 2, "linear_key_head_dim": 8, "linear_value_head_dim": 16,
                                  "norm_topk_prob": True, "mlp_only_layers": []}, {}),
+    # What is looked up, and the three values: every type in one matrix at least.
+    "qwen3-iq": ("Qwen3", {**SMALL, "hidden_size": 256, "intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 2,
+                           "num_key_value_heads": 1, "head_dim": 32},
+                 {"embed_tokens": T.IQ4_NL, "lm_head": T.TQ2_0, "0.self_attn.q_proj": T.IQ4_XS, "0.self_attn.k_proj": T.IQ3_XXS,
+                  "0.self_attn.v_proj": T.IQ3_S, "0.mlp.gate_proj": T.IQ2_XXS, "0.mlp.up_proj": T.IQ2_XS, "0.mlp.down_proj": T.IQ4_XS,
+                  "1.self_attn.q_proj": T.IQ2_S, "1.self_attn.k_proj": T.IQ1_S, "1.self_attn.v_proj": T.IQ1_M,
+                  "1.mlp.gate_proj": T.TQ1_0, "1.mlp.up_proj": T.IQ4_XS, "1.mlp.down_proj": T.IQ3_S}),
     "qwen3_5-three": ("Qwen3_5Text", {**SMALL, "num_hidden_layers": 2, "full_attention_interval": 2, "linear_num_value_heads": 6,
                                       "linear_num_key_heads": 2, "linear_key_head_dim": 8, "linear_value_head_dim": 16}, {}),
     "qwen3_5-quantised": ("Qwen3_5Text", {**SMALL, "hidden_size": 64, "num_hidden_layers": 2, "full_attention_interval": 2,
@@ -75,8 +82,10 @@ MADE = {
                                  "num_experts_per_tok": 2, "sliding_window": 8}, {"experts.gate_up_proj": T.MXFP4,
                                                                                    "experts.down_proj": T.MXFP4}),
 }
-HALVES = {T.Q8_0: [0], T.Q4_0: [0], T.Q5_1: [0, 2], T.Q2_K: [80, 82], T.Q3_K: [108], T.Q4_K: [0, 2], T.Q5_K: [0, 2], T.Q6_K: [208]}
-SPREAD = {T.Q8_0: 80, T.Q4_0: 4.6, T.Q5_1: 17, T.Q2_K: 16, T.Q3_K: 74, T.Q4_K: 290, T.Q5_K: 570, T.Q6_K: 1360}
+LOOKED_UP = {T.IQ4_NL: 80, T.IQ4_XS: 1400, T.IQ3_XXS: 270, T.IQ3_S: 155, T.IQ2_XXS: 120, T.IQ2_XS: 120, T.IQ2_S: 120, T.IQ1_S: 6.5,
+             T.TQ1_0: 0.8, T.TQ2_0: 1.2}  # and what their values spread by
+HALVES = {**dict.fromkeys(LOOKED_UP, [0]), T.TQ1_0: [52], T.TQ2_0: [64], T.Q8_0: [0], T.Q4_0: [0], T.Q5_1: [0, 2], T.Q2_K: [80, 82], T.Q3_K: [108], T.Q4_K: [0, 2], T.Q5_K: [0, 2], T.Q6_K: [208]}
+SPREAD = {**LOOKED_UP, T.Q8_0: 80, T.Q4_0: 4.6, T.Q5_1: 17, T.Q2_K: 16, T.Q3_K: 74, T.Q4_K: 290, T.Q5_K: 570, T.Q6_K: 1360}
 
 
 def random_blocks(rng, kind, rows, columns):
@@ -85,6 +94,8 @@ def random_blocks(rng, kind, rows, columns):
     blocks = rng.integers(0, 256, (rows * columns // values, size), dtype=np.uint8)
     if kind == T.MXFP4:
         blocks[:, 0] = rng.integers(122, 125, len(blocks))
+    if kind == T.IQ1_M:  # an f16 number in four nibbles: 0.008
+        blocks[:, 49::2] = blocks[:, 49::2] & 0x0F | np.array([0x00, 0x10, 0x00, 0x20], np.uint8)
     for at in HALVES.get(kind, []):
         scale = (0.08 / SPREAD[kind] * rng.uniform(0.7, 1.4, (len(blocks), 1))).astype("<f2")
         blocks[:, at:at + 2] = (-scale if at == 2 and kind == T.Q5_1 else scale).view(np.uint8)

@@ -24,15 +24,20 @@ static void rows_equal_the_reference(void **state) {
         const char *expected = p + sizeof head + head[2];
         float *out = malloc(head[1] * sizeof *out);
         assert_true(gguf_dequantize_row(head[0], row, head[1], out));
-        for (uint32_t i = 0; i < head[1]; i++)
-            if (memcmp(out + i, expected + 4 * i, 4) != 0)
+        for (uint32_t i = 0; i < head[1]; i++) {
+            float value;
+            memcpy(&value, expected + 4 * i, 4);
+            if (head[0] == GGML_IQ1_S && value == 0 && out[i] == 0)
+                continue; /* a sum here, a product there: the sign */
+            if (memcmp(out + i, &value, 4) != 0)
                 fail_msg("%s: value %u is %.9g", ggml_type_name(head[0]), i, (double)out[i]);
+        }
         free(out);
         p += sizeof head + head[2] + head[1] * 4;
     }
-    assert_int_equal(n_types, 13);
+    assert_int_equal(n_types, 24);
     free(file);
-    assert_false(gguf_dequantize_row(23, NULL, 256, NULL)); /* IQ4_XS */
+    assert_false(gguf_dequantize_row(40, NULL, 64, NULL)); /* NVFP4 */
     assert_false(gguf_dequantize_row(1000, NULL, 32, NULL));
 }
 

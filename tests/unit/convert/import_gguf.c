@@ -149,7 +149,7 @@ static const char *const modules[][2] = {
     {"ffn_down", "mlp.down_proj"},
 };
 
-static void check_all_modules(const Checkpoint *c, const Gguf *g) {
+static void check_all_modules(const Checkpoint *c, const Gguf *g, bool interleaves) {
     check_module(c, g, "token_embd", "model.embed_tokens", false);
     check_module(c, g, "output", "lm_head", false);
     for (int layer = 0; layer < 2; layer++)
@@ -157,7 +157,7 @@ static void check_all_modules(const Checkpoint *c, const Gguf *g) {
             char from[40], to[60];
             snprintf(from, sizeof from, "blk.%d.%s", layer, modules[i][0]);
             snprintf(to, sizeof to, "model.layers.%d.%s", layer, modules[i][1]);
-            check_module(c, g, from, to, i < 2);
+            check_module(c, g, from, to, interleaves && i < 2);
         }
 }
 
@@ -183,7 +183,7 @@ static void check_import(const ImportOptions *options, int n_tensors) {
     Gguf *g = gguf_open("tests/data/gguf/mixed.gguf", &err);
     assert_non_null(c);
     assert_int_equal(checkpoint_count(c), n_tensors);
-    check_all_modules(c, g);
+    check_all_modules(c, g, true);
     check_vectors(c, g);
     gguf_close(g);
     checkpoint_close(c);
@@ -194,6 +194,31 @@ static void every_type_is_carried_over_exactly(void **state) {
     (void)state;
     check_import(&noted, 3 + 3 + 5 + (4 + 3 + 3 + 3 + 4 + 4 + 3) + (4 + 3 + 3 + 1 + 1 + 4 + 1) + 4 + 4);
     assert_null(strstr(said, "widened"));
+}
+
+/* Those of fewer than 32 values per scale as floats, the others as codes. */
+static void types_that_are_looked_up_are_exact(void **state) {
+    const char *file = "tests/goldens/gguf/qwen3-iq/model.gguf";
+    const ImportOptions *const options[] = {&noted, &noted_mlx};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        Error err = {""};
+        said[0] = '\0';
+        if (!import_gguf(file, test_path(&folder, i ? "mlx" : "out"), options[i], &err)) fail_msg("%s", err.text);
+        Checkpoint *c = checkpoint_open(test_path(&folder, i ? "mlx" : "out"), &err);
+        Gguf *g = gguf_open(file, &err);
+        assert_non_null(c);
+        check_all_modules(c, g, false);
+        assert_int_equal(part(c, "model.layers.0.mlp.up_proj", ".weight")->dtype, DTYPE_F32);
+        assert_non_null(strstr(said, "model.layers.0.mlp.up_proj: IQ2_XS widened to F32, its scales are of fewer"));
+        assert_non_null(strstr(said, "model.layers.1.self_attn.q_proj: IQ2_S widened"));
+        assert_non_null(strstr(said, "model.layers.1.self_attn.v_proj: IQ1_M widened"));
+        assert_null(strstr(said, "IQ4"));
+        assert_int_equal(part(c, "model.embed_tokens", ".scales")->dtype, DTYPE_F16);
+        assert_int_equal(part(c, "lm_head", ".scales")->shape[1], 2); /* of 128 inputs */
+        gguf_close(g);
+        checkpoint_close(c);
+    }
 }
 
 static void mlx_gets_what_it_can_load(void **state) {
@@ -367,7 +392,7 @@ CHANGE(bad_unknown, build_tensor(b, "blk.0.attn_q_norm.weight", GGML_F32, 0, 8, 
 CHANGE(bad_bias, build_tensor(b, "output_norm.bias", GGML_F32, 0, 64, NULL, 256))
 CHANGE(bad_split, build_u32(b, "split.count", 3))
 CHANGE(bad_vocab_size, build_u32(b, "llama.vocab_size", 9))
-CHANGE(bad_type, build_tensor(b, "blk.0.attn_q.weight", 20, 32, 64, NULL, 32 * 2 * 18))
+CHANGE(bad_type, build_tensor(b, "blk.0.attn_q.weight", 40, 32, 64, NULL, 32 * 36))
 CHANGE(bad_vector, build_tensor(b, "output_norm.weight", GGML_Q8_0, 0, 64, NULL, 68))
 CHANGE(bad_shape, build_tensor(b, "blk.0.attn_q.weight", GGML_F32, 16, 64, NULL, 4096))
 CHANGE(bad_bos, build_u32(b, "tokenizer.ggml.bos_token_id", 8))
@@ -408,7 +433,7 @@ static void what_has_no_equal_is_refused(void **state) {
     refuses(bad_bias, NULL, "tensor \"output_norm.bias\" has no place");
     refuses(bad_split, NULL, "one of 3 parts");
     refuses(bad_vocab_size, NULL, "says 9 tokens, but token_embd.weight has 8 rows");
-    refuses(bad_type, "blk.0.attn_q.weight", "tensor \"blk.0.attn_q.weight\" has the type IQ4_NL (20)");
+    refuses(bad_type, "blk.0.attn_q.weight", "tensor \"blk.0.attn_q.weight\" has the type NVFP4 (40)");
     refuses(bad_vector, "output_norm.weight", "tensor \"output_norm.weight\" has the type Q8_0 (8)");
     refuses(bad_shape, "blk.0.attn_q.weight", "is 16 by 64, the metadata implies 32 by 64");
     refuses(pre_smollm, "blk.0.ffn_up.weight", "has no tensor \"blk.0.ffn_up.weight\"");
@@ -577,6 +602,7 @@ static void failing_allocations_leave_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_type_is_carried_over_exactly, make, clear),
+        cmocka_unit_test_setup_teardown(types_that_are_looked_up_are_exact, make, clear),
         cmocka_unit_test_setup_teardown(mlx_gets_what_it_can_load, make, clear),
         cmocka_unit_test_setup_teardown(config_says_what_the_file_says, make, clear),
         cmocka_unit_test_setup_teardown(rope_rules_are_recognised, make, clear),
