@@ -408,9 +408,22 @@ static bool finish_stacks(Layout *l, Error *err) {
     return true;
 }
 
+/* Bailing's "norm_head": each column of the head is divided by its length whenever the checkpoint is loaded. Codes can
+ * not be treated so (mlx-lm would divide the packed words), and done before, it would be done twice. */
+static bool has_normed_head(const Checkpoint *checkpoint) {
+    bool on = false;
+    return json_bool(json_get(checkpoint_config(checkpoint), "norm_head"), &on) && on;
+}
+
 bool layout_make(Layout *l, const Checkpoint *checkpoint, Error *err) {
     *l = (Layout){.checkpoint = checkpoint, .family = mlx_family_find(checkpoint_config(checkpoint))};
     l->tied = l->family && is_tied(l);
+    if (has_normed_head(checkpoint))
+        return error_set(
+            err,
+            "%s: \"norm_head\" is on, so that the head's columns are normalised at every load, which codes "
+            "can not be; such a checkpoint stays as it is",
+            checkpoint_folder(checkpoint));
     for (int i = 0; i < checkpoint_count(checkpoint); i++)
         if (!walk_tensor(l, checkpoint_tensor(checkpoint, i), err)) return false;
     return finish_stacks(l, err);

@@ -242,6 +242,11 @@ static void sources_that_are_no_float_checkpoints_are_refused(void **state) {
     TinyLlama quantised = {.config = ", \"quantization\": {\"bits\": 4, \"group_size\": 32}"};
     tiny_write(&source, &quantised);
     refused(&o, "is quantised already");
+    TinyLlama normed = {.config = ", \"norm_head\": true"}, plain = {.config = ", \"norm_head\": false"};
+    tiny_write(&source, &normed);
+    refused(&o, "\"norm_head\" is on");
+    tiny_write(&source, &plain);
+    checkpoint_close(quantized(&o, "plain"));
     Error err;
     assert_false(quantize_folder(test_path(&source, "nowhere"), test_path(&results, "no"), &o, &err));
     assert_non_null(strstr(err.text, "nowhere"));
