@@ -169,6 +169,18 @@ bool model_has_head(const Model *m) {
     return m->weights.head != NULL;
 }
 
+bool model_would_have_head(const Checkpoint *checkpoint, const ModelOptions *o, bool *has_head, Error *err) {
+    const JsonValue *config = checkpoint_config(checkpoint);
+    const Family *family = family_find(config, err);
+    Blueprint b = {0};
+    if (!family) return false;
+    Names names = names_find_root(checkpoint, family->roots);
+    if (!blueprint_read(config, family, &names, o->ignore_config, o->n_ignore_config, &b, err)) return false;
+    *has_head = b.head.name != NULL;
+    blueprint_clear(&b);
+    return true;
+}
+
 bool model_needs_head(const Model *m, Error *err) {
     return model_has_head(m) ||
            error_set(err, "this %s model has no output head: it gives a vector of each text (lockstep embed)",

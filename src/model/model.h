@@ -62,6 +62,9 @@ bool model_step_vectors(Model *m, const Row *rows, int n_rows, const float **vec
  * false. */
 bool model_fault_error(const RowFault *fault, int position, Error *err);
 bool model_has_head(const Model *m);
+/* Whether the model of a checkpoint would have one, by its config: no weight is read. False when the config is not one
+ * that would load. */
+bool model_would_have_head(const Checkpoint *checkpoint, const ModelOptions *options, bool *has_head, Error *err);
 bool model_needs_head(const Model *m, Error *err); /* without one an error that says what it is for */
 bool model_is_encoder(const Model *m);
 int model_hidden_size(const Model *m);

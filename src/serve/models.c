@@ -14,7 +14,6 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 enum { ROOM_TO_SPARE = 512 << 20 }; /* bytes beside the weights of a model that is loaded */
 
@@ -50,7 +49,6 @@ static bool model_open(Models *models, ServedModel *m, Error *err) {
     LoadOptions o = *models->options.load;
     o.model = m->path;
     if (!loaded_open(&o, &m->loaded, err)) return false;
-    m->created = (int64_t)time(NULL);
     if (m->loaded.chat_template) {
         if (!dialog_forms(NULL, NULL, m->loaded.chat_template, &m->forms, err)) return false;
         if (m->loaded.tokenizer && !dialog_kept_ids(m->loaded.tokenizer, &m->forms, &m->kept, err)) return false;
@@ -207,15 +205,36 @@ void model_release(ServedModel *m) {
 
 /* ---- the list ---- */
 
+static bool stat_in(const char *folder, const char *name, struct stat *info) {
+    Buffer path = {0};
+    buffer_printf(&path, "%s/%s", folder, name);
+    bool there = !path.failed && stat(path.data, info) == 0;
+    buffer_clear(&path);
+    return there;
+}
+
+/* What a model is good for is told before it is loaded. What can not be told shows when it is. */
+static void look_into(Models *m, ServedModel *item, const char *folder) {
+    struct stat info;
+    ChatTemplate *template = template_load(folder, NULL);
+    Checkpoint *c = checkpoint_open(folder, NULL);
+    item->has_head = true;
+    if (c) model_would_have_head(c, &m->options.load->options, &item->has_head, NULL);
+    item->chats = item->has_head && template && !stat_in(folder, "modules.json", &info);
+    if (stat_in(folder, "config.json", &info)) item->created = (int64_t)info.st_mtime;
+    template_free(template);
+    checkpoint_close(c);
+}
+
 /* That a path is there is known at the start, though the model is loaded later. */
 static bool name_models(Models *m, Error *err) {
     for (; m->n < m->options.n; m->n++) {
         ServedModel *item = &m->items[m->n];
         const char *path = m->options.paths[m->n];
         Buffer folder = {0};
-        bool there = store_resolve(path, &folder, err);
+        if (!store_resolve(path, &folder, err)) return false;
+        look_into(m, item, buffer_string(&folder));
         buffer_clear(&folder);
-        if (!there) return false;
         item->name = last_part(path);
         item->path = mem_string(path, strlen(path));
         if (item->name && item->path) continue;

@@ -15,12 +15,15 @@ void health(Exchange *x, void *context) {
 static void write_model(Buffer *out, const ServedModel *m) {
     buffer_byte(out, '{');
     api_write_text(out, "id", m->name, strlen(m->name));
-    buffer_printf(
-        out, ", \"object\": \"model\", \"type\": \"model\", \"created\": %" PRId64 ", \"owned_by\": \"lockstep\", ",
-        m->created);
+    buffer_printf(out,
+                  ", \"object\": \"model\", \"type\": \"model\", \"created\": %" PRId64
+                  ", \"owned_by\": \"lockstep\", \"lifecycle\": \"active\", ",
+                  m->created);
     api_write_text(out, "display_name", m->name, strlen(m->name));
     buffer_text(out, ", ");
     api_write_time(out, "created_at", m->created, 0);
+    buffer_printf(out, ", \"tasks\": [%s%s]", m->has_head ? "\"completion\"" : "\"embedding\"",
+                  m->chats ? ", \"chat\"" : "");
     bool ready = m->state == MODEL_READY;
     if (ready) {
         int context = model_context(m->loaded.model);

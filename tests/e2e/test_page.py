@@ -1,6 +1,7 @@
 """The web page, driven in headless Chromium: on TAPE checkpoints, whose answers are known, and on the real model. Whatever a
 test does, the page must ask nothing of any other machine and must log no error."""
 import json
+import pathlib
 import time
 
 import pytest
@@ -65,6 +66,30 @@ def page(chromium, served):
     chromium.run("1")
     assert chromium.problems == []
     assert all(url.startswith((address, "blob:" + address)) for url in chromium.requests), chromium.requests
+
+
+GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "goldens" / "embed" / "bert"
+
+
+def test_only_models_that_chat_are_offered(program, models, chromium, tmp_path):
+    """Of those that are loaded and those that are not: an encoder, a text completer, and a sentence-transformer with a head."""
+    write_tape(tmp_path / "completer", ["a ", "b "], template=None)
+    write_tape(tmp_path / "vectors", ["c ", "d "])
+    (tmp_path / "vectors" / "modules.json").write_text('[{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}]')
+    others = [GOLDEN, tmp_path / "completer", tmp_path / "vectors"]
+    s = Served(program, *others, models / "plain")
+    tasks = {m["id"]: m["tasks"] for m in json.loads(s.call("GET", "/v1/models")[1])["data"]}
+    assert tasks == {"bert": ["embedding"], "completer": ["completion"], "vectors": ["completion"], "plain": ["completion", "chat"]}
+    open_page(chromium, s.port)
+    assert chromium.run("[...document.querySelectorAll('#model option')].map((o) => o.value)") == ["plain"]
+    ask(chromium, "hello")
+    chromium.wait("document.querySelector('#status').textContent.includes('of 256 tokens')")  # it was loaded by that
+    assert s.stop() == 0 and chromium.problems == []
+    s = Served(program, *others)
+    open_page(chromium, s.port, "document.querySelector('#notice')?.hidden === false")
+    assert "bert" in chromium.run("document.querySelector('#notice').textContent")
+    assert chromium.run("document.querySelector('#send').disabled") is True
+    assert s.stop() == 0 and chromium.problems == []
 
 
 def choose(page, model):

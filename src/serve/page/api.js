@@ -24,7 +24,7 @@ async function call(path, options) {
   throw new ApiError(answer.status, body?.error?.message ?? `The server answered with status ${answer.status}`);
 }
 
-// [{id, max_model_len}]
+// [{id, tasks, max_model_len}]; the length of a model's context is known once it is loaded
 export async function listModels() {
   const answer = await call("/v1/models", {});
   return (await answer.json()).data;

@@ -204,7 +204,13 @@ function finish(current, variant) {
   if (chat !== app.chat) return;
   refresh();
   announce(variant.error || (variant.finish === "stopped" ? "Stopped" : "The answer is complete"));
-  setStatus(usage ? describeContext(usage, variant.model) : "");
+  if (usage) showContext(chat, usage, variant.model);
+  else setStatus("");
+}
+
+async function showContext(chat, usage, model) {
+  if (!describeContext(usage, model)) await loadModels();
+  if (chat === app.chat && !run()) setStatus(describeContext(usage, model));
 }
 
 function describeContext(usage, model) {
@@ -271,8 +277,9 @@ byId("key-cancel").addEventListener("click", () => byId("key-dialog").close());
 
 async function loadModels() {
   try {
-    app.models = await listModels();
-    notify("");
+    const all = await listModels();
+    app.models = all.filter((m) => m.tasks.includes("chat"));
+    notify(app.models.length > 0 ? "" : `${all.map((m) => m.id).join(", ")}: no chat template, or made for embeddings only, so there is nobody to chat with here.`);
   } catch (error) {
     if (error.status === 401) {
       askForKey();
