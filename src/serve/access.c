@@ -116,9 +116,6 @@ bool access_admits(Access *a, Exchange *x) {
     api_refuse(&err, 401, NULL,
                key ? "this API key is not known here" : "an API key is needed: Authorization: Bearer KEY");
     err.code = "invalid_api_key";
-    Api api = strncmp(path, "/v1/messages", 12) == 0 ? API_MESSAGES
-              : strncmp(path, "/api/", 5) == 0       ? API_OLLAMA
-                                                     : API_CHAT;
-    api_fail(x, api, &err);
+    api_fail(x, api_of_path(path), &err);
     return false;
 }

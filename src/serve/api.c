@@ -8,6 +8,11 @@
 #include <string.h>
 #include <time.h>
 
+Api api_of_path(const char *path) {
+    if (strncmp(path, "/v1/messages", 12) == 0) return API_MESSAGES;
+    return strncmp(path, "/api/", 5) == 0 ? API_OLLAMA : API_CHAT;
+}
+
 bool api_refuse(ApiError *e, int status, const char *param, const char *format, ...) {
     va_list args;
     char text[900];

@@ -18,6 +18,9 @@ typedef enum Api {
 
 enum { API_LATER = 1 };
 
+/* By the path, the protocol of a request that has not come to its handler. */
+Api api_of_path(const char *path);
+
 /* Why a request is refused. */
 typedef struct ApiError {
     int status;                                /* 400, 401, 404, 503, ...; API_LATER: not refused, see server_model */

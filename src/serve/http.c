@@ -243,15 +243,6 @@ size_t exchange_unsent(const Exchange *x) {
 
 /* ---- routes ---- */
 
-static void reply_error(Exchange *x, int status, const char *message) {
-    Buffer out = {0};
-    buffer_text(&out, "{\"error\": {\"message\": ");
-    json_write_string(&out, message, strlen(message), false);
-    buffer_text(&out, ", \"type\": \"invalid_request_error\", \"param\": null, \"code\": null}}");
-    exchange_reply_json(x, status, &out);
-    buffer_clear(&out);
-}
-
 static int hex_digit(char c) {
     const char *digits = "0123456789abcdef", *at = c ? strchr(digits, c | 0x20) : NULL;
     return at ? (int)(at - digits) : -1;
@@ -314,21 +305,22 @@ static bool answer_cors(Exchange *x) {
 
 static void dispatch(Exchange *x) {
     const HttpOptions *o = &x->http->options;
-    bool known = false;
+    Buffer methods = {0};
     if (answer_cors(x)) return;
     if (o->admit && !o->admit(x, o->context)) return;
     for (const HttpRoute *r = o->routes; r->path; r++) {
         if (!route_matches(x, r)) continue;
-        known = true;
-        if (!is_method(x, r)) continue;
+        if (!is_method(x, r)) {
+            buffer_printf(&methods, "%s%s", methods.length ? ", " : "", r->method);
+            continue;
+        }
+        buffer_clear(&methods);
         x->route = r;
         r->handle(x, o->context);
         return;
     }
-    if (known)
-        reply_error(x, HTTP_BADMETHOD, "this path does not take that method");
-    else
-        reply_error(x, HTTP_NOTFOUND, "there is nothing at this path");
+    o->lost(x, buffer_string(&methods), o->context);
+    buffer_clear(&methods);
 }
 
 static void on_request(struct evhttp_request *request, void *argument) {

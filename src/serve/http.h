@@ -31,6 +31,8 @@ typedef struct HttpOptions {
     /* Whether a request may go on; else it has answered. NULL: all may. */
     bool (*admit)(Exchange *x, void *context);
     const HttpRoute *routes; /* the last has no path */
+    /* Answers a request that no route takes. `methods`: what its path takes, with commas between; empty: nothing. */
+    void (*lost)(Exchange *x, const char *methods, void *context);
     /* Called for each answer as it begins, with its route (NULL: none) and its status; 499 is a client that left before
      * that. NULL: nobody counts. */
     void (*answered)(void *context, const HttpRoute *route, int status);

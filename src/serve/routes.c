@@ -1,5 +1,9 @@
-/* Which handler answers at which path. */
+/* Which handler answers at which path, and what is said where none does: most who miss have a base URL with a /v1 too
+ * few or too many. */
 #include "serve/routes.h"
+#include "serve/api.h"
+
+#include <string.h>
 
 const HttpRoute routes[] = {
     {"GET", "/", page},
@@ -40,3 +44,32 @@ const HttpRoute routes[] = {
     {"DELETE", "/api/delete", ollama_manage},
     {NULL, NULL, NULL},
 };
+
+static bool ends_in(const char *text, size_t n, const char *end, size_t m) {
+    return m <= n && memcmp(text + n - m, end, m) == 0;
+}
+
+/* The route whose path ends as this one does, or the other way round; NULL: none. */
+static const char *near_path(const char *path) {
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/') n--;
+    for (const HttpRoute *r = routes; n > 1 && r->path; r++) {
+        size_t m = strlen(r->path);
+        if (m > 1 && (ends_in(path, n, r->path, m) || ends_in(r->path, m, path, n))) return r->path;
+    }
+    return NULL;
+}
+
+void reply_lost(Exchange *x, const char *methods) {
+    ApiError err;
+    const char *path = exchange_path(x), *near = near_path(path);
+    if (*methods) {
+        exchange_add_header(x, "Allow", methods);
+        api_refuse(&err, 405, NULL, "'%.200s' takes %s, not %s", path, methods, exchange_method(x));
+    } else if (near) {
+        api_refuse(&err, 404, NULL, "there is nothing at '%.200s': did you mean '%s'?", path, near);
+    } else {
+        api_refuse(&err, 404, NULL, "there is nothing at '%.200s': GET /openapi.json lists the paths", path);
+    }
+    api_fail(x, api_of_path(path), &err);
+}

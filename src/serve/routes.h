@@ -17,4 +17,7 @@ HttpHandler health, exactness, metrics, openapi;
 HttpHandler page, page_file;
 HttpHandler list_models, get_model;
 
+/* The answer to a request that none of them takes. */
+void reply_lost(Exchange *x, const char *methods);
+
 #endif

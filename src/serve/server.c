@@ -248,6 +248,11 @@ static bool admit(Exchange *x, void *context) {
     return access_admits(s->access, x);
 }
 
+static void lost(Exchange *x, const char *methods, void *context) {
+    (void)context;
+    reply_lost(x, methods);
+}
+
 static void on_answered(void *context, const HttpRoute *route, int status) {
     Server *s = context;
     metrics_note_request(s->metrics, route, status);
@@ -281,6 +286,7 @@ static bool start_listening(Server *s, Error *err) {
                         .request_seconds = o->request_seconds ? o->request_seconds : REQUEST_SECONDS,
                         .idle_seconds = o->idle_seconds ? o->idle_seconds : IDLE_SECONDS,
                         .admit = admit,
+                        .lost = lost,
                         .answered = on_answered,
                         .routes = routes,
                         .context = s};

@@ -276,3 +276,19 @@ def test_a_connection_gets_all_of_its_bytes_after_another_has_closed(serve):
             while part := client.recv(1 << 16):
                 answer += part
         assert answer.startswith(b"HTTP/1.1 200 ") and json.loads(answer.split(b"\r\n\r\n", 1)[1])["tokens"]
+
+
+def test_who_is_lost_is_told_the_way(serve):
+    s = serve(["Red"])
+    for method, path, status, said in (("GET", "/nowhere", 404, "/openapi.json"), ("POST", "/chat/completions", 404, "'/v1/chat/completions'"),
+                                       ("POST", "/v1/v1/messages", 404, "'/v1/messages'"), ("GET", "/v1/models/", 404, "'/v1/models'"),
+                                       ("GET", "/v1/chat/completions", 405, "takes POST, not GET"), ("POST", "/", 405, "takes GET"),
+                                       ("DELETE", "/v1/models/x", 405, "takes GET, not DELETE")):
+        got, text = s.call(method, path, {} if method != "GET" else None)
+        assert got == status and said in json.loads(text)["error"]["message"], path
+    assert json.loads(s.call("GET", "/v1/messages/batches")[1])["type"] == "error"  # each in the shape of its protocol
+    assert "/openapi.json" in json.loads(s.call("POST", "/api/nothing", {})[1])["error"]
+    connection = http.client.HTTPConnection("127.0.0.1", s.port, timeout=20)
+    connection.request("GET", "/v1/embeddings")
+    assert connection.getresponse().getheader("Allow") == "POST"
+    connection.close()
