@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "serve/messages.h"
 #include "serve/shape.h"
+#include "serve/toolless.h"
 #include "text/fim.h"
 #include "text/toolcall_force.h"
 
@@ -49,9 +50,29 @@ static bool make_more(Converse *c, bool prefill, ApiError *err) {
     return c->more || api_refuse(err, 500, NULL, "%s", why.text[0] ? why.text : "out of memory");
 }
 
+static bool render(Converse *c, const JsonValue *messages, const JsonValue *tools, ApiError *err) {
+    TemplateInput in = {
+        .messages = messages, .tools = tools, .more = json_root(c->more), .generation_prompt = c->opens};
+    Error why = {""};
+    json_free(c->variables);
+    c->variables = dialog_variables(&in, &why);
+    if (!c->variables) return api_refuse_error(err, 500, NULL, &why);
+    return dialog_ids(&c->model->loaded, json_root(c->variables), &c->how, &c->ids, &why) ||
+           api_refuse_error(err, 400, "messages", &why);
+}
+
+/* Some templates refuse a system's message. Without tools the template has its way with the history, too. */
+static bool render_toolless(Converse *c, const JsonValue *messages, ApiError *err) {
+    for (bool in_system = true;; in_system = false) {
+        JsonDoc *told = toolless_messages(messages, c->tools, in_system, err);
+        bool ok = told && render(c, json_root(told), NULL, err);
+        json_free(told);
+        if (ok || !told || !in_system) return ok;
+    }
+}
+
 bool converse_prompt(Converse *c, ApiError *err) {
     const Loaded *loaded = &c->model->loaded;
-    Error why = {""};
     size_t n;
     if (!loaded->chat_template || !loaded->tokenizer)
         return api_refuse(err, 400, "model", "the model '%s' has no chat template: use /v1/completions",
@@ -63,16 +84,11 @@ bool converse_prompt(Converse *c, ApiError *err) {
                                                         : !asked && messages_prefill(messages, &n) != NULL;
     if (!make_more(c, prefill, err)) return false;
     c->opens = c->fields.add_generation_prompt.set ? asked : !prefill;
-    TemplateInput in = {
-        .messages = messages, .tools = c->tools, .more = json_root(c->more), .generation_prompt = c->opens};
     c->how = c->model->forms;
     c->how.tools = c->tools;
     if (!c->tools) c->how.calls = NULL;
-    c->variables = dialog_variables(&in, &why);
-    if (!c->variables) return api_refuse_error(err, 500, NULL, &why);
-    if (!dialog_ids(loaded, json_root(c->variables), &c->how, &c->ids, &why))
-        return api_refuse_error(err, 400, "messages", &why);
-    return true;
+    bool toolless = c->tools && !template_knows_tools(loaded->chat_template);
+    return toolless ? render_toolless(c, messages, err) : render(c, messages, c->tools, err);
 }
 
 bool converse_settings(Converse *c, ApiError *err) {

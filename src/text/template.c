@@ -208,6 +208,10 @@ const char *template_source(const ChatTemplate *t) {
     return t->source ? t->source : t->tool_source;
 }
 
+bool template_knows_tools(const ChatTemplate *t) {
+    return t->tool_source || strstr(t->source, "tool") != NULL;
+}
+
 /* ---- variables ---- */
 
 static bool set_text(Run *run, Dict *d, const char *name, Value v) {

@@ -24,5 +24,7 @@ bool template_render(const ChatTemplate *t, const JsonValue *variables, Buffer *
 bool template_render_chat(const ChatTemplate *t, const JsonValue *variables, Buffer *out, Error *err);
 /* The template's source, for detection of what it implies (tool format, thinking). */
 const char *template_source(const ChatTemplate *t);
+/* Whether it says anything of tools. */
+bool template_knows_tools(const ChatTemplate *t);
 
 #endif
