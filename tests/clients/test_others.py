@@ -160,7 +160,7 @@ def test_ollama(served):
         client.chat(model="nobody", messages=FRANCE)
     assert error.value.status_code == 404
 
-    assert client.show("talk").capabilities == ["completion"] and client.ps().models
+    assert client.show("talk").capabilities == ["completion", "tools"] and client.ps().models
     with pytest.raises(ollama.ResponseError, match="lockstep pull"):
         client.pull("gemma3")
 
