@@ -353,12 +353,10 @@ static bool read_request(Message *m, Server *s, const JsonValue *body, bool coun
 /* The request as it was read; NULL when it was refused, and has been answered. */
 static Message *message_open(Exchange *x, Server *s, bool counts) {
     ApiError err = {0};
-    Error why = {""};
     Message *m = mem_zeroed(1, sizeof *m);
-    const JsonValue *body = exchange_body(x, &why);
+    const JsonValue *body = api_body(x, m, &err);
     if (m) m->exchange = x;
-    bool ok = m ? body || api_refuse_error(&err, 400, NULL, &why) : api_refuse(&err, 500, NULL, "out of memory");
-    if (ok && read_request(m, s, body, counts, &err)) return m;
+    if (body && read_request(m, s, body, counts, &err)) return m;
     if (m) message_free(m);
     api_fail(x, API_MESSAGES, &err);
     return NULL;

@@ -28,6 +28,16 @@ bool api_refuse_error(ApiError *e, int status, const char *param, const Error *w
     return api_refuse(e, status, param, "%s", why->text);
 }
 
+const JsonValue *api_body(Exchange *x, const void *state, ApiError *err) {
+    Error why = {""};
+    const JsonValue *body = state ? exchange_body(x, &why) : NULL;
+    if (!state)
+        api_refuse(err, 500, NULL, "out of memory");
+    else if (!body)
+        api_refuse_error(err, 400, NULL, &why);
+    return body;
+}
+
 JsonDoc *api_parse_written(const Buffer *json, ApiError *err) {
     Error why = {"out of memory"};
     JsonDoc *doc = json->failed ? NULL : json_parse(json->data, json->length, 0, &why);

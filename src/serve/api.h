@@ -47,6 +47,9 @@ JsonDoc *api_parse_written(const Buffer *json, ApiError *err);
 typedef bool ApiTakeItem(Buffer *out, const JsonValue *item, uint32_t i, ApiError *err);
 JsonDoc *api_rewrite_list(const JsonValue *items, ApiTakeItem *take, ApiError *err);
 
+/* A request's body, for the handler that has made `state` to answer it. NULL, refused, when the body is not a JSON
+ * object, or when there was no memory for the state (NULL). */
+const JsonValue *api_body(Exchange *x, const void *state, ApiError *err);
 /* Appends "key": seconds since 1970, as RFC 3339 has them. */
 void api_write_time(Buffer *out, const char *key, int64_t seconds, long nanoseconds);
 /* Appends "key": text, quoted. */

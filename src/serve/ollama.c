@@ -298,13 +298,11 @@ static bool prepare(OllamaAnswer *a, ApiError *err) {
 
 static void answer(Exchange *x, Server *s, bool chats) {
     ApiError err = {0};
-    Error why = {""};
     OllamaAnswer *a = mem_zeroed(1, sizeof *a);
-    const JsonValue *body = exchange_body(x, &why);
+    const JsonValue *body = api_body(x, a, &err);
     if (a) a->exchange = x;
     if (a) a->chats = chats;
-    bool ok = a ? body || api_refuse_error(&err, 400, NULL, &why) : api_refuse(&err, 500, NULL, "out of memory");
-    ok = ok && read_request(a, s, body, &err);
+    bool ok = body && read_request(a, s, body, &err);
     if (ok && !has_prompt(a)) {
         reply_loaded(a);
         return;

@@ -131,12 +131,10 @@ static void write_info(Buffer *out, const ServedModel *m) {
 
 void ollama_show(Exchange *x, void *context) {
     ApiError err = {0};
-    Error why = {""};
-    ServedModel *m;
-    const JsonValue *body = exchange_body(x, &why), *model = json_get_set(body, "model");
+    ServedModel *m = NULL;
+    const JsonValue *body = api_body(x, &m, &err), *model = json_get_set(body, "model");
     const char *name = json_string(model ? model : json_get(body, "name"));
-    bool ok = body || api_refuse_error(&err, 400, NULL, &why);
-    if (!ok || !ollama_model(context, name, &m, &err)) {
+    if (!body || !ollama_model(context, name, &m, &err)) {
         api_fail(x, API_OLLAMA, &err);
         return;
     }

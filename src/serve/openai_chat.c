@@ -273,12 +273,10 @@ static bool chat_start(Chat *c, Server *s, ApiError *err) {
 void openai_chat(Exchange *x, void *context) {
     Server *s = context;
     ApiError err = {0};
-    Error why = {""};
     Chat *c = mem_zeroed(1, sizeof *c);
-    const JsonValue *body = exchange_body(x, &why);
+    const JsonValue *body = api_body(x, c, &err);
     if (c) c->exchange = x;
-    bool ok = c ? body || api_refuse_error(&err, 400, NULL, &why) : api_refuse(&err, 500, NULL, "out of memory");
-    if (ok && read_request(c, s, body, &err) && chat_start(c, s, &err)) return;
+    if (body && read_request(c, s, body, &err) && chat_start(c, s, &err)) return;
     if (c) chat_free(c);
     api_fail(x, API_CHAT, &err);
 }

@@ -274,12 +274,10 @@ static bool completion_start(Completion *c, Server *s, ApiError *err) {
 void openai_completions(Exchange *x, void *context) {
     Server *s = context;
     ApiError err = {0};
-    Error why = {""};
     Completion *c = mem_zeroed(1, sizeof *c);
-    const JsonValue *body = exchange_body(x, &why);
+    const JsonValue *body = api_body(x, c, &err);
     if (c) c->exchange = x;
-    bool ok = c ? body || api_refuse_error(&err, 400, NULL, &why) : api_refuse(&err, 500, NULL, "out of memory");
-    if (ok && read_request(c, s, body, &err) && completion_start(c, s, &err)) return;
+    if (body && read_request(c, s, body, &err) && completion_start(c, s, &err)) return;
     if (c) completion_free(c);
     api_fail(x, API_COMPLETIONS, &err);
 }

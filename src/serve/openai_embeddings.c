@@ -140,14 +140,11 @@ static bool read_request(Embeddings *e, Server *s, const JsonValue *body, ApiErr
 
 static void answer(Exchange *x, Server *s, EmbeddingsForm form) {
     ApiError err = {0};
-    Error why = {""};
     Embeddings *e = mem_zeroed(1, sizeof *e);
-    const JsonValue *body = exchange_body(x, &why);
+    const JsonValue *body = api_body(x, e, &err);
     if (e) e->exchange = x;
     if (e) e->form = form;
-    bool ok = e ? body || api_refuse_error(&err, 400, NULL, &why) : api_refuse(&err, 500, NULL, "out of memory");
-    ok = ok && read_request(e, s, body, &err);
-    if (ok) {
+    if (body && read_request(e, s, body, &err)) {
         VectorsOptions o = {.server = s,
                             .model = e->model,
                             .exchange = x,

@@ -264,13 +264,12 @@ static bool read_request(Response *r, const JsonValue *body, ApiError *err) {
 
 void responses_create(Exchange *x, void *context) {
     ApiError err = {0};
-    Error why = {""};
     Response *r = mem_zeroed(1, sizeof *r);
-    const JsonValue *body = exchange_body(x, &why);
-    bool ok = r ? body || api_refuse_error(&err, 400, NULL, &why) : api_refuse(&err, 500, NULL, "out of memory");
+    const JsonValue *body = api_body(x, r, &err);
     if (r) *r = (Response){.server = context, .exchange = x, .created = (int64_t)time(NULL)};
     if (r) openai_new_id(r->id, sizeof r->id, "resp_");
-    if (!ok || !read_request(r, body, &err) || !converse_start(&r->converse, r->server, x, &writer, r, &r->ask, &err)) {
+    if (!body || !read_request(r, body, &err) ||
+        !converse_start(&r->converse, r->server, x, &writer, r, &r->ask, &err)) {
         if (r) response_free(r);
         api_fail(x, API_RESPONSES, &err);
         return;

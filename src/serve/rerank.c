@@ -150,13 +150,10 @@ static bool read_request(Rerank *r, Server *s, const JsonValue *body, ApiError *
 void rerank(Exchange *x, void *context) {
     Server *s = context;
     ApiError err = {0};
-    Error why = {""};
     Rerank *r = mem_zeroed(1, sizeof *r);
-    const JsonValue *body = exchange_body(x, &why);
+    const JsonValue *body = api_body(x, r, &err);
     if (r) r->exchange = x;
-    bool ok = r ? body || api_refuse_error(&err, 400, NULL, &why) : api_refuse(&err, 500, NULL, "out of memory");
-    ok = ok && read_request(r, s, body, &err);
-    if (ok) {
+    if (body && read_request(r, s, body, &err)) {
         VectorsOptions o = {.server = s,
                             .model = r->model,
                             .exchange = x,

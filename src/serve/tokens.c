@@ -26,11 +26,10 @@ static void tokens_clear(Tokens *t) {
 }
 
 static bool read_request(Tokens *t, Exchange *x, Server *s, ApiError *err) {
-    Error why = {""};
-    const JsonValue *body = exchange_body(x, &why);
+    const JsonValue *body = api_body(x, t, err);
     Fields *f = &t->converse.fields;
-    if (!body) return api_refuse_error(err, 400, NULL, &why);
-    if (!fields_read(body, API_TOKENS, f, err) || !server_model(s, f->model, &t->converse.model, err)) return false;
+    if (!body || !fields_read(body, API_TOKENS, f, err) || !server_model(s, f->model, &t->converse.model, err))
+        return false;
     t->converse.messages = f->messages;
     return t->converse.model->loaded.tokenizer ||
            api_refuse(err, 400, "model", "the model '%s' has no tokenizer", t->converse.model->name);
