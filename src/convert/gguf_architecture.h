@@ -48,7 +48,9 @@ enum {
     RULE_GATE_UP = 32,    /* experts, gate above up in each: becomes .gate_proj and .up_proj */
     RULE_ABOVE_UP = 64,   /* a gate below which the tensor of up is put; up's own rule goes nowhere */
     RULE_CONV = 128,      /* channels by kernel: [channels, kernel, 1], as MLX has it */
-    RULE_B_A = 256        /* b and a of each of `groups` heads in turns: becomes .in_proj_b and .in_proj_a */
+    RULE_B_A = 256,       /* b and a of each of `groups` heads in turns: becomes .in_proj_b and .in_proj_a */
+    RULE_LATER = 512,     /* left out of the first layer, where it means nothing */
+    RULE_MIXES = 1024     /* six vectors in one, of RWKV: becomes .x_r, .x_w, .x_k, .x_v, .x_a and .x_g */
 };
 
 typedef struct TensorRule {
@@ -123,5 +125,6 @@ extern const Architecture gguf_command_r, gguf_cohere2;
 extern const Architecture gguf_mamba, gguf_falcon_mamba, gguf_granite_hybrid, gguf_falcon_h1;
 extern const Architecture gguf_mamba2, gguf_nemotron_h, gguf_nemotron_h_moe;
 extern const Architecture gguf_jamba;
+extern const Architecture gguf_rwkv7;
 
 #endif

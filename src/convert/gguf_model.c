@@ -333,7 +333,7 @@ static int64_t count_values(const GgufTensor *t) {
 static bool check_shape(const GgufModel *m, const TensorRule *rule, const GgufTensor *t, bool vector, Error *err) {
     int64_t out = m->size[rule->out], in = m->size[rule->in],
             n = rule->flags & RULE_STACKED ? m->size[SIZE_EXPERTS] : 1;
-    if (t->n_dims > 3) return error_set(err, "tensor \"%s\" has %d dimensions", t->name, t->n_dims);
+    if (t->n_dims > 3 && !vector) return error_set(err, "tensor \"%s\" has %d dimensions", t->name, t->n_dims);
     if (rule->out == SIZE_ANY || (!vector && rule->in == SIZE_ANY)) return true;
     if (vector && count_values(t) != n * out)
         return error_set(err, "tensor \"%s\" does not have the %" PRId64 " values that the metadata implies", t->name,

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/utf8.h"
 #include "convert/gguf_encoder_vocab.h"
+#include "convert/gguf_rwkv_vocab.h"
 #include "convert/gguf_spm.h"
 
 #include <inttypes.h>
@@ -115,12 +116,13 @@ static const PreTokenizer *check_kind(const GgufModel *m, Error *err) {
     if (is_text(model, "gemma4")) return pre_tokenizer_spm(false, true);
     if (is_text(model, "bert")) return &pre_tokenizer_wordpiece;
     if (is_text(model, "t5")) return &pre_tokenizer_unigram;
+    if (is_text(model, "rwkv")) return &pre_tokenizer_greedy;
     if (!model || model->kind != GGUF_STRING)
         error_set(err, "has no tokenizer (tokenizer.ggml.model)");
     else
         error_set(err,
                   "its tokenizer is \"%.*s\", which can not be imported yet; known: gpt2 (byte-level BPE), llama "
-                  "(SentencePiece BPE), gemma4, bert (WordPiece), t5 (SentencePiece unigram)",
+                  "(SentencePiece BPE), gemma4, bert (WordPiece), t5 (SentencePiece unigram), rwkv",
                   model->count < 40 ? (int)model->count : 40, (const char *)model->data);
     return NULL;
 }
@@ -131,7 +133,8 @@ static const PreTokenizer *check_kind(const GgufModel *m, Error *err) {
 static int added_type(const GgufModel *m, uint64_t id) {
     double type = TOKEN_NORMAL;
     gguf_item_number(find(m, "token_type"), id, &type);
-    for (int i = 0; i < N_ENDS; i++) {
+    bool greedy = is_text(find(m, "model"), "rwkv"); /* whose end of turn is an empty line like any other */
+    for (int i = 0; i < N_ENDS && !greedy; i++) {
         uint64_t named;
         if (named_id(m, id_keys[i], &named) && named == id) return TOKEN_CONTROL;
     }
@@ -299,6 +302,7 @@ static bool write_model(const GgufModel *m, const PreTokenizer *pre, Buffer *out
     buffer_text(out, "  \"model\": ");
     if (pre->kind == VOCAB_WORDPIECE) return gguf_wordpiece_model(m, out, err);
     if (pre->kind == VOCAB_UNIGRAM) return gguf_unigram_model(m, out, err);
+    if (pre->kind == VOCAB_GREEDY) return gguf_rwkv_model(m, out, err);
     return write_bpe(m, pre, out, err);
 }
 
@@ -344,7 +348,7 @@ static const GgufValue *template_of(const GgufModel *m, const char *suffix, size
     char key[128];
     snprintf(key, sizeof key, "tokenizer.chat_template%s%.*s", n ? "." : "", (int)(n < 64 ? n : 64), suffix);
     const GgufValue *v = gguf_find(m->file, key);
-    return v && v->kind == GGUF_STRING ? v : NULL;
+    return v && v->kind == GGUF_STRING && !is_text(v, "rwkv-world") ? v : NULL; /* which is a name, no template */
 }
 
 static void write_template(Buffer *out, const char *name, size_t n, const GgufValue *text, const char *separator) {

@@ -11,6 +11,7 @@ typedef enum VocabKind {
     VOCAB_SPACED,    /* like SPM, but with a list of merges */
     VOCAB_WORDPIECE, /* gguf_encoder_vocab.h, and UNIGRAM */
     VOCAB_UNIGRAM,
+    VOCAB_GREEDY, /* RWKV's, gguf_rwkv_vocab.h */
 } VocabKind;
 
 typedef struct PreTokenizer {
@@ -24,7 +25,7 @@ typedef struct PreTokenizer {
 } PreTokenizer;
 
 /* The rows for vocabularies that are known by their kind; an encoder's normalizer depends on its file. */
-extern const PreTokenizer pre_tokenizer_wordpiece, pre_tokenizer_unigram;
+extern const PreTokenizer pre_tokenizer_wordpiece, pre_tokenizer_unigram, pre_tokenizer_greedy;
 const PreTokenizer *pre_tokenizer_spm(bool space_prefix, bool has_merges);
 /* The row of a name; NULL for an unknown one. */
 const PreTokenizer *pre_tokenizer_find(const char *name, size_t length);

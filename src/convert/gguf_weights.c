@@ -44,10 +44,11 @@ typedef struct Part {
      * the checkpoint, one of each key head in turn in the source; 0: they are not. */
     int64_t value_heads, value_dim, key_heads;
     bool columns;
-    bool conv;     /* with a last dimension of 1 */
-    int64_t stack; /* the rows are so many matrices one after the other; 0: one matrix */
-    int64_t turns; /* rows of this and of another take so many turns in the source; 0: they are all its rows */
-    bool second;   /* the other's come first */
+    bool conv;             /* with a last dimension of 1 */
+    int64_t stack;         /* the rows are so many matrices one after the other; 0: one matrix */
+    int64_t turns;         /* rows of this and of another take so many turns in the source; 0: they are all its rows */
+    bool second;           /* the other's come first */
+    int64_t slices, slice; /* this is one of so many equal parts of the source's rows; 0: all */
     size_t row_bytes;
 } Part;
 
@@ -227,6 +228,21 @@ static bool plan_halves(WeightsPlan *p, const char *module, const char *const na
     return true;
 }
 
+/* RWKV's six, in the order of their letters. */
+static bool plan_mixes(WeightsPlan *p, const char *module, Part part, Error *err) {
+    static const char letters[] = "rwkvag";
+    part.slices = (int64_t)strlen(letters);
+    if (part.rows % part.slices)
+        return error_set(err, "tensor \"%s\" does not have the values of six vectors", part.source->name);
+    part.rows /= part.slices;
+    for (part.slice = 0; part.slice < part.slices; part.slice++) {
+        char suffix[] = ".x_?";
+        suffix[3] = letters[part.slice];
+        if (!add_part(p, module, suffix, float_dtype(part.source->type), 0, part, err)) return false;
+    }
+    return true;
+}
+
 /* Finds what is put below a gate: the tensor whose name has "up" for "gate". */
 static bool find_below(const WeightsPlan *p, Part *part, Error *err) {
     const GgufTensor *t = part->source, *below;
@@ -266,6 +282,7 @@ static bool plan_tensor(WeightsPlan *p, const GgufTensor *t, Error *err) {
     if (!gguf_place(m->arch, t->name, &at)) return true; /* rope factors: in config.json */
     const TensorRule *rule = at.rule;
     if (!rule->to) return true; /* planned with its other half */
+    if (rule->flags & RULE_LATER && at.layer == 0) return true;
     bool vector = at.bias || rule->in == SIZE_NONE, whole = rule->flags & RULE_WHOLE;
     Part part = {.source = t, .format = block_format(t->type), .kind = PART_RAW};
     DType dtype = float_dtype(t->type);
@@ -276,6 +293,7 @@ static bool plan_tensor(WeightsPlan *p, const GgufTensor *t, Error *err) {
     if (rule->flags & RULE_ABOVE_UP && !find_below(p, &part, err)) return false;
     static const char *const halves[][2] = {{".gate_proj", ".up_proj"}, {".in_proj_b", ".in_proj_a"}};
     if (rule->flags & RULE_GATE_UP) return plan_halves(p, module, halves[0], part, part.stack ? part.stack : 1, err);
+    if (rule->flags & RULE_MIXES) return plan_mixes(p, module, part, err);
     if (rule->flags & RULE_B_A) return plan_halves(p, module, halves[1], part, m->groups, err);
     if (part.format) return plan_quantized(p, module, part, err);
     if (rule->flags & (RULE_MINUS_ONE | RULE_LOG_OF_NEG)) {
@@ -321,7 +339,7 @@ static int count_rules(const Architecture *arch) {
 static bool plan_allocate(WeightsPlan *p, Error *err) {
     const GgufModel *m = p->model;
     int64_t n_tensors = 2 * gguf_count(m->file), n_biases = m->n_layers * count_rules(m->arch); /* 2: gate and up */
-    size_t n = (size_t)(4 * n_tensors + n_biases);
+    size_t n = (size_t)(6 * n_tensors + n_biases);
     p->tensors = mem_array(n, sizeof *p->tensors);
     p->parts = mem_array(n, sizeof *p->parts);
     p->quantized = mem_array((size_t)n_tensors, sizeof *p->quantized);
@@ -422,6 +440,7 @@ static int64_t source_value(const Part *part, int64_t r) {
 static int64_t source_row(const Part *part, int64_t r) {
     int64_t first = part->rows - part->value_heads * part->value_dim;
     if (part->value_heads && !part->columns) return r < first ? r : first + source_value(part, r - first);
+    if (part->slices) return part->slice * part->rows + r;
     int64_t each = part->turns ? part->rows / part->turns : 0;
     if (part->turns) return r / each * 2 * each + (part->second ? each : 0) + r % each;
     if (!part->heads) return r;
@@ -430,6 +449,7 @@ static int64_t source_row(const Part *part, int64_t r) {
 }
 
 static uint64_t source_row_bytes(const Part *part) {
+    if (part->slices) return part->source->bytes / (uint64_t)(part->rows * part->slices);
     int64_t rows = part->turns ? 2 * part->rows : part->below ? part->rows / 2 : part->rows;
     return part->source->bytes / (uint64_t)rows;
 }

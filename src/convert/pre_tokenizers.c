@@ -148,6 +148,10 @@ const PreTokenizer pre_tokenizer_unigram = {
     true,     VOCAB_UNIGRAM,
     METASPACE};
 
+/* ---- RWKV ---- */
+
+const PreTokenizer pre_tokenizer_greedy = {"", BYTE_LEVEL("false"), none, false, false, VOCAB_GREEDY, byte_decoder};
+
 /* ---- by name ---- */
 
 const PreTokenizer *pre_tokenizer_find(const char *name, size_t length) {

@@ -1,5 +1,6 @@
 /* A word is cut from the left, each time by the longest piece that is a token; where none is, the whole word is the
- * unknown token. Words over the limit are unknown at once, which also bounds the quadratic search. */
+ * unknown token. Words over the limit are unknown at once. The search begins at the length of the longest token, so
+ * that a vocabulary without words (RWKV's: a text is one) takes time in proportion to the text. */
 #include "text/wordpiece.h"
 #include "base/memory.h"
 #include "base/utf8.h"
@@ -23,6 +24,8 @@ bool wordpiece_load(WordPiece *w, const JsonValue *model, bool word_level, const
         wordpiece_clear(w);
         return false;
     }
+    for (int32_t i = 0; i < vocab->count; i++)
+        if (vocab->tokens[i].length > w->longest) w->longest = vocab->tokens[i].length;
     w->unknown = vocab_find(vocab, w->unknown_token, strlen(w->unknown_token));
     return true;
 }
@@ -40,12 +43,13 @@ static bool put_unknown(const WordPiece *w, IdList *out, Error *err) {
 
 /* The id of the longest token text[0..*n); -1 when there is none. */
 static int32_t longest(const WordPiece *w, const char *text, size_t *n, bool inside, Buffer *work) {
-    size_t prefix = inside ? strlen(w->prefix) : 0;
+    size_t prefix = inside ? strlen(w->prefix) : 0, most = w->longest > prefix ? w->longest - prefix : 0;
+    if (most > *n) most = *n;
     buffer_reset(work);
     buffer_append(work, w->prefix, prefix);
-    buffer_append(work, text, *n);
+    buffer_append(work, text, most);
     if (work->failed) return -1;
-    for (size_t end = *n; end > 0; end--) {
+    for (size_t end = most; end > 0; end--) {
         if (end < *n && (text[end] & 0xC0) == 0x80) continue;
         int32_t id = vocab_find(w->vocab, work->data, prefix + end);
         if (id < 0) continue;

@@ -9,8 +9,8 @@
 typedef struct WordPiece {
     const Vocab *vocab;
     char *unknown_token, *prefix;
-    int32_t unknown; /* -1: not in the vocabulary */
-    size_t max_characters;
+    int32_t unknown;                /* -1: not in the vocabulary */
+    size_t max_characters, longest; /* of a word; bytes of the longest token */
 } WordPiece;
 
 bool wordpiece_load(WordPiece *w, const JsonValue *model, bool word_level, const Vocab *vocab, Error *err);

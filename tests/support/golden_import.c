@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 static void bring_reference(const char *name, const char *file, const char *folder) {
-    static const char *const layouts[] = {"gguf", "hf", "embed"};
+    static const char *const layouts[] = {"gguf", "hf", "embed", "mlx"};
     char link[300], path[300], *whole = NULL;
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts && !whole; i++) {
         snprintf(path, sizeof path, "tests/goldens/%s/%.100s/%s", layouts[i], name, file);

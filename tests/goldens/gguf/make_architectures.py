@@ -26,7 +26,7 @@ from gguf.quants import dequantize
 from safetensors.torch import save_file
 
 HERE = pathlib.Path(__file__).resolve().parent
-HF, EMBED = HERE.parent / "hf", HERE.parent / "embed"
+HF, EMBED, MLX = HERE.parent / "hf", HERE.parent / "embed", HERE.parent / "mlx"
 T = gguf.GGMLQuantizationType
 CONVERTED = ["llama-llama3rope", "llama-yarn", "mixtral", "qwen2", "qwen2_moe", "qwen3", "gemma", "gemma4_text", "gemma4_text-e2b",
              "gemma4_text-moe", "phi3-longrope", "phi3-partial", "deepseek_v2", "deepseek_v3", "granite-bias", "granitemoe", "lfm2",
@@ -34,13 +34,15 @@ CONVERTED = ["llama-llama3rope", "llama-yarn", "mixtral", "qwen2", "qwen2_moe", 
              "granitemoehybrid", "falcon_h1", "smollm3", "ministral3", "glm4_moe", "exaone4", "seed_oss", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "qwen3_5_moe", "mamba2",
              "nemotron_h", "nemotron_h-moe", "jamba", "jamba-dense"]
 # What the converter wants to find in config.json; of Nomic's what its first files say.
-MISSING = {"cohere2": {"rotary_pct": 1.0},
+MISSING = {"cohere2": {"rotary_pct": 1.0}, "rwkv7": {"architectures": ["RWKV7ForCausalLM"]},
+           "rwkv7-odd": {"architectures": ["RWKV7ForCausalLM"]},
            "nomic_bert": {"n_positions": 8192, "activation_function": "swiglu", "causal": False, "qkv_proj_bias": False,
                           "mlp_fc1_bias": False, "mlp_fc2_bias": False, "prenorm": False, "rotary_emb_fraction": 1.0,
                           "rotary_emb_interleaved": False, "rotary_emb_scale_base": None, "rotary_emb_base": 1000}}
 PLAIN = ["nemotron_h"]  # whose config.json is read as it is: transformers would add words of mixtures
 TOLERANCE = {"qwen3_5-quantised": 4e-3, "qwen3_5-tiled": 4e-3}  # integers, whose inputs are rounded, and a rule that doubles it
 MULTIPLIED = ["falcon_h1"]  # weights that are no longer of bfloat16 when converted
+FROM_MLX = ["rwkv7", "rwkv7-odd"]  # checkpoints of tests/goldens/mlx
 ENCODERS = ["bert-cls", "xlm_roberta", "nomic_bert", "embeddinggemma", "modernbert"]
 SMALL = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
          "vocab_size": 96, "max_position_embeddings": 128, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
@@ -298,11 +300,11 @@ def make_older(name):
         shutil.copy((HERE if origin in MADE else HF) / origin / file, HERE / name)
 
 
-for wanted in sys.argv[2:] or CONVERTED + ENCODERS + list(MADE) + list(OLDER):
+for wanted in sys.argv[2:] or CONVERTED + FROM_MLX + ENCODERS + list(MADE) + list(OLDER):
     if wanted in MADE or wanted in OLDER:
         (make if wanted in MADE else make_older)(wanted)
         continue
     (HERE / wanted).mkdir(exist_ok=True)
-    source = (EMBED if wanted in ENCODERS else HF) / wanted
+    source = (EMBED if wanted in ENCODERS else MLX if wanted in FROM_MLX else HF) / wanted
     exact = "bfloat16" in json.loads((source / "golden.json").read_text())["storage_dtype"] and wanted not in MULTIPLIED
     convert(source, HERE / wanted / "model.gguf", gguf.LlamaFileType.MOSTLY_BF16 if exact else gguf.LlamaFileType.ALL_F32)

@@ -200,7 +200,7 @@ static void other_vocabularies_are_refused(void **state) {
     static const int32_t types[] = {1, 1, 1};
     refuses_vocabulary("llama", ab, 2, types, 2, "a b", "has no score for each of its tokens");
     refuses_vocabulary("t5", ab, 2, types, 2, "a b", "has no score for each of its tokens");
-    refuses_vocabulary("rwkv", ab, 2, types, 2, "a b", "its tokenizer is \"rwkv\", which");
+    refuses_vocabulary("plamo2", ab, 2, types, 2, "a b", "its tokenizer is \"plamo2\", which");
     refuses_vocabulary("gpt2", ab, 3, types, 3, "a b", "has 3 tokens, but embeddings for 2");
     refuses_vocabulary("gpt2", ab, 2, types, 3, "a b", "token types that do not belong");
     refuses_vocabulary("gpt2", broken, 2, types, 2, "a b", "number 1 of its tokens is not UTF-8");
