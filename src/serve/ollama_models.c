@@ -171,6 +171,6 @@ void ollama_manage(Exchange *x, void *context) {
     (void)context;
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
         if (strncmp(path, ways[i].path, strlen(ways[i].path)) == 0) instead = ways[i].instead;
-    api_refuse(&err, 501, NULL, "this server leaves models on disk as they are: %s", instead);
+    api_refuse(&err, 403, NULL, "this server leaves models on disk as they are: %s", instead);
     api_fail(x, API_OLLAMA, &err);
 }
