@@ -19,11 +19,15 @@ struct Constraint {
     GrammarRun *run; /* NULL: without a grammar everything may come after reasoning */
     bool fits;       /* the grammar has taken what came at the start */
     Phase phase;
-    int n_thoughts, n_forced; /* tokens so far */
-    Buffer seen;              /* bytes of the answer before the grammar; of long thoughts the last */
-    uint32_t *mask;           /* [words] */
+    int n_tokens, n_thoughts, n_forced; /* so far */
+    Buffer seen;                        /* bytes of the answer before the grammar; of long thoughts the last */
+    uint32_t *mask;                     /* [words] */
     size_t words;
 };
+
+bool constraint_is_needed(const Request *r) {
+    return r->grammar || r->reasoning_close || (r->min_tokens > 0 && r->n_end_ids > 0);
+}
 
 Constraint *constraint_new(const Request *r, int vocab, const Tokenizer *t, Error *err) {
     Constraint *c = mem_zeroed(1, sizeof *c);
@@ -61,12 +65,19 @@ static bool is_forcing(const Constraint *c) {
     return c->n_forced > 0 || (r->n_forced > 0 && c->n_thoughts >= r->budget);
 }
 
+static void allow_all_but_ends(Constraint *c) {
+    memset(c->mask, 0xFF, c->words * sizeof *c->mask);
+    for (int i = 0; i < c->request->n_end_ids; i++) forbid(c, c->request->end_ids[i]);
+}
+
 static void allow_thoughts(Constraint *c) {
     const Request *r = c->request;
-    bool forced = is_forcing(c) && c->n_forced < r->n_forced;
-    memset(c->mask, forced ? 0 : 0xFF, c->words * sizeof *c->mask);
-    if (forced) allow(c, r->forced[c->n_forced]);
-    for (int i = 0; i < r->n_end_ids && !forced; i++) forbid(c, r->end_ids[i]);
+    if (is_forcing(c) && c->n_forced < r->n_forced) {
+        memset(c->mask, 0, c->words * sizeof *c->mask);
+        allow(c, r->forced[c->n_forced]);
+    } else {
+        allow_all_but_ends(c);
+    }
 }
 
 static bool is_blank(const char *text, size_t n) {
@@ -93,13 +104,18 @@ static bool any_allowed(const Constraint *c) {
     return false;
 }
 
+static bool is_short(const Constraint *c) {
+    return c->n_tokens < c->request->min_tokens;
+}
+
 static bool allow_grammar(Constraint *c, Error *err) {
     const Request *r = c->request;
     const uint32_t *tokens = grammar_run_allowed(c->run, err);
     if (!tokens) return false;
     memcpy(c->mask, tokens, c->words * sizeof *c->mask);
+    bool may_end = grammar_run_can_end(c->run) && (!is_short(c) || grammar_run_must_end(c->run));
     for (int i = 0; i < r->n_end_ids; i++) {
-        if (grammar_run_can_end(c->run))
+        if (may_end)
             allow(c, r->end_ids[i]);
         else
             forbid(c, r->end_ids[i]);
@@ -125,7 +141,12 @@ bool constraint_allowed(Constraint *c, const uint32_t **allowed, Error *err) {
         *allowed = c->mask;
         return true;
     }
-    if (!c->run) return true;
+    if (!c->run) {
+        if (!is_short(c)) return true;
+        allow_all_but_ends(c);
+        *allowed = c->mask;
+        return true;
+    }
     if (c->phase == PHASE_START ? !allow_start(c, err) : !allow_grammar(c, err)) return false;
     allow_blanks(c);
     for (int i = 0; i < r->sampling.n_suppressed; i++) forbid(c, r->sampling.suppressed[i]);
@@ -202,6 +223,7 @@ static bool take_start(Constraint *c, int32_t id, Error *err) {
 
 bool constraint_accept(Constraint *c, int32_t id, Error *err) {
     bool forced = is_forcing(c); /* it was chosen by what held before it */
+    c->n_tokens++;
     if (c->phase == PHASE_REASONING) {
         c->n_thoughts++;
         if (forced) c->n_forced++;

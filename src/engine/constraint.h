@@ -1,4 +1,4 @@
-/* What holds a sequence to its request's grammar: which tokens may come next. With reasoning before the answer,
+/* What holds a sequence to its request's grammar, and to its least length: which tokens may come next. With reasoning before the answer,
  * which the prompt has opened or the answer may open, the grammar waits for its end, which a budget can force. */
 #ifndef LOCKSTEP_ENGINE_CONSTRAINT_H
 #define LOCKSTEP_ENGINE_CONSTRAINT_H
@@ -7,7 +7,9 @@
 
 typedef struct Constraint Constraint;
 
-/* Of a request with a grammar, or with a mark that closes reasoning; both must outlive it. NULL when out of memory. */
+/* Whether a request needs one: for a grammar, for a mark that closes reasoning, or for a least number of tokens. */
+bool constraint_is_needed(const Request *r);
+/* The request must outlive it, and the tokenizer, which only a grammar and a mark need. NULL when out of memory. */
 Constraint *constraint_new(const Request *r, int vocab, const Tokenizer *t, Error *err);
 void constraint_free(Constraint *c);
 

@@ -40,6 +40,7 @@ typedef struct Request {
     Sampling sampling;
     const int32_t *end_ids; /* tokens that end the answer */
     int n_end_ids;
+    int min_tokens;        /* they are not chosen before so many others, unless the grammar has nothing else */
     const StopText *stops; /* texts that end the answer and are not part of it */
     int n_stops;
     const int32_t *kept_ids; /* special tokens that the answer's text shows: the marks of tool calls and reasoning */

@@ -77,7 +77,7 @@ Sequence *sequence_new(const Request *request, const Model *model, const Tokeniz
     if (tokenizer && (!(s->detok = detok_new(tokenizer, true, err)) ||
                       !(s->stop = stop_new(request->stops, (size_t)request->n_stops, err))))
         goto fail;
-    if ((request->grammar || request->reasoning_close) &&
+    if (constraint_is_needed(request) &&
         !(s->constraint = constraint_new(&s->request, model_vocab_size(model), tokenizer, err)))
         goto fail;
     if (s->detok) detok_keep(s->detok, request->kept_ids, (size_t)request->n_kept_ids);

@@ -100,6 +100,7 @@ bool converse_settings(Converse *c, ApiError *err) {
         return false;
     r->stops = c->stops;
     r->max_tokens = (int)c->max_tokens;
+    r->min_tokens = c->fields.min_tokens.set ? (int)c->fields.min_tokens.value : 0;
     r->sampling.suppressed = d->suppressed.ids;
     r->sampling.n_suppressed = (int)d->suppressed.n;
     if (c->fields.ignore_eos.value) return true;
@@ -140,6 +141,7 @@ static bool put_after_reasoning(Converse *c, ApiError *err) {
 
 bool converse_shape(Converse *c, ApiError *err) {
     Request *r = &c->request;
+    if (c->fields.thinking_budget.set) c->thinking_budget = (int)c->fields.thinking_budget.value;
     Error why = {""};
     if (!shape_grammar(&c->fields, &c->grammar, err)) return false;
     if (c->must_call) {

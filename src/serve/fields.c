@@ -97,6 +97,7 @@ static const FieldRow rows[] = {
     {"thinking", MESSAGES, FIELD_OBJECT, AT(thinking), 0, 0},
     {"reasoning", RESPONSES, FIELD_OBJECT, AT(reasoning), 0, 0},
     {"reasoning_effort", CHAT | TOKENS, FIELD_TEXT, AT(reasoning_effort), 0, 0},
+    {"thinking_budget", CHAT | RESPONSES, FIELD_INT, AT(thinking_budget), 1, MOST},
     {"think", OLLAMA, FIELD_ANY, AT(think), 0, 0},
     {"chat_template_kwargs", ANSWERS | TOKENS, FIELD_OBJECT, AT(chat_template_kwargs), 0, 0},
     {"documents", CHAT | RERANK | TOKENS, FIELD_ARRAY, AT(documents), 0, 0},

@@ -36,7 +36,7 @@ typedef struct Fields {
         parallel_tool_calls, ignore_eos, logits_hash, raw, return_documents, truncate, add_generation_prompt,
         continue_final_message;
     FieldInt n, best_of, max_tokens, max_completion_tokens, top_logprobs, legacy_logprobs, top_k, seed, min_tokens,
-        dimensions, top_n;
+        dimensions, top_n, thinking_budget;
     FieldNumber temperature, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty;
 } Fields;
 

@@ -239,6 +239,8 @@ static bool read_request(Chat *c, Server *s, const JsonValue *body, ApiError *er
         return api_refuse(err, 400, "max_tokens", "'max_tokens' is 0: it must be at least 1");
     if (f->max_completion_tokens.set && f->max_completion_tokens.value == 0)
         return api_refuse(err, 400, "max_completion_tokens", "'max_completion_tokens' is 0: it must be at least 1");
+    if (f->functions && f->functions->length > 0)
+        return api_refuse(err, 400, "functions", "'functions' has become 'tools': send those");
     if (f->top_logprobs.set && !f->logprobs.value)
         return api_refuse(err, 400, "top_logprobs", "'top_logprobs' needs 'logprobs': true");
     v->messages = f->messages;

@@ -81,6 +81,12 @@ def test_it_waits_in_messages(serve):
     assert blocks(s, thinking={"type": "enabled", "budget_tokens": 1}) == [("thinking", "hm"), ("text", "red")]
 
 
+def test_a_budget_in_chats(serve):
+    s = serve(OWN, template=THINKS)
+    assert chat(s, thinking_budget=1) == ("hm", "red") and chat(s, thinking_budget=50) == ("hm then", "red")
+    assert chat(s, thinking_budget=1, **CHOICE) == ("hm", "red")
+
+
 @pytest.mark.parametrize("off", [{"chat_template_kwargs": {"enable_thinking": False}}, {"chat_template_kwargs": {"thinking": False}},
                                  {"reasoning_effort": "none"}])
 def test_where_thinking_is_off_the_form_begins_at_once(serve, off):

@@ -292,3 +292,16 @@ def test_who_is_lost_is_told_the_way(serve):
     connection.request("GET", "/v1/embeddings")
     assert connection.getresponse().getheader("Allow") == "POST"
     connection.close()
+
+
+def test_an_answer_has_a_least_length(serve):
+    s = serve(["Red", " wine"])
+    ask = {"messages": [{"role": "user", "content": "x"}], "temperature": 0, "max_tokens": 20}
+    _, short = s.post("/v1/chat/completions", ask)
+    assert short["usage"]["completion_tokens"] == 3
+    _, answer = s.post("/v1/chat/completions", ask | {"min_tokens": 8})
+    assert answer["choices"][0]["message"]["content"].startswith("Red wine") and answer["usage"]["completion_tokens"] >= 9
+    _, answer = s.post("/v1/completions", {"prompt": "<|assistant|>", "temperature": 0, "min_tokens": 8})
+    assert answer["usage"]["completion_tokens"] >= 9
+    status, answer = s.post("/v1/chat/completions", ask | {"functions": [{"name": "f"}]})
+    assert status == 400 and answer["error"]["param"] == "functions"

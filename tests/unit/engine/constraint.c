@@ -237,6 +237,33 @@ static void a_budget_without_a_grammar(void **state) {
     end(&a);
 }
 
+/* "a" may end and may go on; "ab" has nothing else but to end. */
+static void a_least_length(void **state) {
+    (void)state;
+    Answer a;
+    begin(&a, "ab?", "<think>", -1);
+    a.request.reasoning_close = a.request.reasoning_open = NULL;
+    constraint_free(a.c);
+    a.request.min_tokens = 3;
+    a.c = constraint_new(&a.request, VOCAB, tokenizer, NULL);
+    take(&a, "a");
+    EXPECT(&a, "b");
+    take(&a, "b");
+    EXPECT(&a, "<end>");
+    end(&a);
+    Request free_text = {.end_ids = a.request.end_ids, .n_end_ids = 1, .min_tokens = 2};
+    assert_true(constraint_is_needed(&free_text));
+    a = (Answer){.request = free_text, .c = constraint_new(&free_text, VOCAB, NULL, NULL)};
+    for (int i = 0; i < 2; i++) {
+        expect_thoughts(&a);
+        take(&a, "a");
+    }
+    EXPECT(&a, NULL);
+    end(&a);
+    free_text.min_tokens = 0;
+    assert_false(constraint_is_needed(&free_text));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_prompt_has_opened_it),
@@ -246,6 +273,7 @@ int main(void) {
         cmocka_unit_test(the_mark_and_the_answer_begin_alike),
         cmocka_unit_test(a_budget_closes_what_the_answer_opened),
         cmocka_unit_test(a_budget_without_a_grammar),
+        cmocka_unit_test(a_least_length),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
