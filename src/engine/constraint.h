@@ -1,5 +1,6 @@
-/* What holds a sequence to its request's grammar, and to its least length: which tokens may come next. With reasoning before the answer,
- * which the prompt has opened or the answer may open, the grammar waits for its end, which a budget can force. */
+/* What holds a sequence to its request's grammar, and to its least length: which tokens may come next. With reasoning
+ * before the answer, which the prompt has opened or the answer may open, the grammar waits for its end, which a budget
+ * can force. */
 #ifndef LOCKSTEP_ENGINE_CONSTRAINT_H
 #define LOCKSTEP_ENGINE_CONSTRAINT_H
 
