@@ -50,7 +50,8 @@ enum {
     RULE_CONV = 128,      /* channels by kernel: [channels, kernel, 1], as MLX has it */
     RULE_B_A = 256,       /* b and a of each of `groups` heads in turns: becomes .in_proj_b and .in_proj_a */
     RULE_LATER = 512,     /* left out of the first layer, where it means nothing */
-    RULE_MIXES = 1024     /* six vectors in one, of RWKV: becomes .x_r, .x_w, .x_k, .x_v, .x_a and .x_g */
+    RULE_MIXES = 1024,    /* six vectors in one, of RWKV: becomes .x_r, .x_w, .x_k, .x_v, .x_a and .x_g */
+    RULE_QKV = 2048       /* queries, keys and values one after the other: becomes .q_proj, .k_proj and .v_proj */
 };
 
 typedef struct TensorRule {
@@ -101,8 +102,8 @@ extern const Architecture *const gguf_architectures[];
 
 /* Lists of rules that architectures share. */
 extern const TensorRule gguf_rules_model[], gguf_rules_norms[], gguf_rules_attention[], gguf_rules_qkv_biases[],
-    gguf_rules_head_norms[], gguf_rules_mlp[], gguf_rules_experts[], gguf_rules_shared_expert[],
-    gguf_rules_shared_experts[], gguf_rules_block_experts[];
+    gguf_rules_head_norms[], gguf_rules_whole_norms[], gguf_rules_mlp[], gguf_rules_experts[],
+    gguf_rules_shared_expert[], gguf_rules_shared_experts[], gguf_rules_block_experts[];
 
 /* Architectures, by file. */
 extern const Architecture gguf_llama, gguf_mixtral, gguf_granite, gguf_granite_moe, gguf_smollm3, gguf_ministral3,
@@ -111,20 +112,23 @@ extern const Architecture gguf_qwen2, gguf_qwen2_vl, gguf_qwen3, gguf_qwen2_moe,
     gguf_qwen3_vl_moe;
 extern const Architecture gguf_gemma, gguf_gemma2, gguf_gemma3, gguf_gemma_embedding;
 extern const Architecture gguf_gemma4;
-extern const Architecture gguf_phi3;
+extern const Architecture gguf_phi2, gguf_phi3;
 extern const Architecture gguf_deepseek_v2, gguf_deepseek_v3;
 extern const Architecture gguf_lfm2, gguf_lfm2_moe;
 extern const Architecture gguf_gpt_oss;
 extern const Architecture gguf_qwen3_next, gguf_qwen3_next_newer, gguf_qwen3_5, gguf_qwen3_5_moe;
-extern const Architecture gguf_glm4_moe;
+extern const Architecture gguf_glm, gguf_glm4, gguf_glm4_moe;
 extern const Architecture gguf_exaone4;
 extern const Architecture gguf_bert, gguf_nomic_bert, gguf_modern_bert;
-extern const Architecture gguf_olmo2, gguf_olmo3;
+extern const Architecture gguf_olmo2, gguf_olmo3, gguf_olmoe;
 extern const Architecture gguf_starcoder2;
 extern const Architecture gguf_command_r, gguf_cohere2;
 extern const Architecture gguf_mamba, gguf_falcon_mamba, gguf_granite_hybrid, gguf_falcon_h1;
 extern const Architecture gguf_mamba2, gguf_nemotron_h, gguf_nemotron_h_moe;
 extern const Architecture gguf_jamba;
 extern const Architecture gguf_rwkv7;
+extern const Architecture gguf_minimax_m2;
+extern const Architecture gguf_ernie4_5, gguf_ernie4_5_moe;
+extern const Architecture gguf_stablelm;
 
 #endif

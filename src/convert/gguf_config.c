@@ -92,7 +92,7 @@ static bool write_field(const GgufModel *m, const ConfigField *f, Buffer *out, E
 static void write_rope(const GgufModel *m, Buffer *out) {
     if (m->arch->own_rope) return;
     gguf_config_number(out, "rope_theta", m->rope_theta);
-    if (m->head_dim && m->rotated != m->head_dim)
+    if (m->head_dim && m->arch->partial) /* also all of it: families differ in what absence means */
         gguf_config_number(out, "partial_rotary_factor", (double)m->rotated / (double)m->head_dim);
     if (m->rope == ROPE_PLAIN) return;
     buffer_text(out, "  \"rope_scaling\": ");

@@ -1,6 +1,42 @@
-/* GLM 4.5: the first layers dense, then experts with the router of DeepSeek-V3; part of each head rotated, biases on q,
- * k and v, and in the larger model norms on the heads. */
+/* GLM 4, dense: gate and up in one tensor (named ffn_up), and in files of before GLM-4-0414 queries, keys and values as
+ * well. GLM 4.5: the first layers dense, then experts with the router of DeepSeek-V3; part of each head rotated, biases
+ * on q, k and v, and in the larger model norms on the heads. */
 #include "convert/gguf_config.h"
+
+/* ---- GLM 4 ---- */
+
+static const TensorRule dense_rules[] = {
+    {"blk.*.attn_norm", "model.layers.*.input_layernorm", SIZE_HIDDEN, SIZE_NONE, 0, 0, 0},
+    {"blk.*.ffn_norm", "model.layers.*.post_attention_layernorm", SIZE_HIDDEN, SIZE_NONE, 0, 0, 0},
+    {"blk.*.ffn_up", "model.layers.*.mlp.gate_up_proj", SIZE_ANY, SIZE_HIDDEN, 0, 0, 0},
+    {"blk.*.ffn_down", "model.layers.*.mlp.down_proj", SIZE_HIDDEN, SIZE_FFN, 0, 0, 0},
+    {"blk.*.attn_qkv", "model.layers.*.self_attn", SIZE_ANY, SIZE_HIDDEN, 0, RULE_QKV, BIASES_ATTENTION},
+    {NULL, NULL, 0, 0, 0, 0, 0},
+};
+
+static const TensorRule later_norms[] = {
+    {"blk.*.post_attention_norm", "model.layers.*.post_self_attn_layernorm", SIZE_HIDDEN, SIZE_NONE, 0, 0, 0},
+    {"blk.*.post_ffw_norm", "model.layers.*.post_mlp_layernorm", SIZE_HIDDEN, SIZE_NONE, 0, 0, 0},
+    {NULL, NULL, 0, 0, 0, 0, 0},
+};
+
+#define GLM                                                                                                            \
+    .bias_keys = {[BIASES_ATTENTION] = "attention_bias"}, .constants = "  \"hidden_act\": \"silu\",\n", .mixed = true, \
+    .partial = true
+
+const Architecture gguf_glm = {.name = "chatglm",
+                               .model_type = "glm",
+                               .class_name = "GlmForCausalLM",
+                               .rules = {gguf_rules_model, dense_rules, gguf_rules_qkv_biases},
+                               GLM};
+
+const Architecture gguf_glm4 = {.name = "glm4",
+                                .model_type = "glm4",
+                                .class_name = "Glm4ForCausalLM",
+                                .rules = {gguf_rules_model, dense_rules, later_norms, gguf_rules_qkv_biases},
+                                GLM};
+
+/* ---- GLM 4.5 ---- */
 
 static const TensorRule rules[] = {
     {"blk.*.attn_norm", "model.layers.*.input_layernorm", SIZE_HIDDEN, SIZE_NONE, 0, 0, 0},
@@ -34,7 +70,6 @@ static bool write_glm(const GgufModel *m, Buffer *out, Error *err) {
     (void)err;
     buffer_printf(out, "  \"use_qk_norm\": %s,\n  \"num_nextn_predict_layers\": 0,\n",
                   gguf_find_tensor(m->file, "blk.0.attn_q_norm.weight") ? "true" : "false");
-    if (m->rotated == m->head_dim) buffer_text(out, "  \"partial_rotary_factor\": 1.0,\n");
     return true;
 }
 

@@ -27,7 +27,11 @@ const Architecture *const gguf_architectures[] = {
     &gguf_qwen3_5,        &gguf_qwen3_5_moe,
     &gguf_mamba2,         &gguf_nemotron_h,
     &gguf_nemotron_h_moe, &gguf_jamba,
-    &gguf_rwkv7,          &gguf_gemma_embedding,
+    &gguf_rwkv7,          &gguf_glm,
+    &gguf_glm4,           &gguf_minimax_m2,
+    &gguf_ernie4_5,       &gguf_ernie4_5_moe,
+    &gguf_olmoe,          &gguf_phi2,
+    &gguf_stablelm,       &gguf_gemma_embedding,
     &gguf_nomic_bert,     &gguf_modern_bert,
     &gguf_bert,           NULL,
 };
@@ -65,6 +69,13 @@ const TensorRule gguf_rules_qkv_biases[] = {
 const TensorRule gguf_rules_head_norms[] = {
     {"blk.*.attn_q_norm", "model.layers.*.self_attn.q_norm", SIZE_HEAD, SIZE_NONE, 0, 0, 0},
     {"blk.*.attn_k_norm", "model.layers.*.self_attn.k_norm", SIZE_HEAD, SIZE_NONE, 0, 0, 0},
+    {NULL, NULL, 0, 0, 0, 0, 0},
+};
+
+/* Over all queries, and over all keys. */
+const TensorRule gguf_rules_whole_norms[] = {
+    {"blk.*.attn_q_norm", "model.layers.*.self_attn.q_norm", SIZE_QUERY, SIZE_NONE, 0, 0, 0},
+    {"blk.*.attn_k_norm", "model.layers.*.self_attn.k_norm", SIZE_KEY, SIZE_NONE, 0, 0, 0},
     {NULL, NULL, 0, 0, 0, 0, 0},
 };
 

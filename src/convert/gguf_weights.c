@@ -44,11 +44,11 @@ typedef struct Part {
      * the checkpoint, one of each key head in turn in the source; 0: they are not. */
     int64_t value_heads, value_dim, key_heads;
     bool columns;
-    bool conv;             /* with a last dimension of 1 */
-    int64_t stack;         /* the rows are so many matrices one after the other; 0: one matrix */
-    int64_t turns;         /* rows of this and of another take so many turns in the source; 0: they are all its rows */
-    bool second;           /* the other's come first */
-    int64_t slices, slice; /* this is one of so many equal parts of the source's rows; 0: all */
+    bool conv;         /* with a last dimension of 1 */
+    int64_t stack;     /* the rows are so many matrices one after the other; 0: one matrix */
+    int64_t turns;     /* rows of this and of another take so many turns in the source; 0: they are all its rows */
+    bool second;       /* the other's come first */
+    int64_t first, of; /* these are the source's rows from `first`, of so many; 0: all */
     size_t row_bytes;
 } Part;
 
@@ -230,15 +230,33 @@ static bool plan_halves(WeightsPlan *p, const char *module, const char *const na
 
 /* RWKV's six, in the order of their letters. */
 static bool plan_mixes(WeightsPlan *p, const char *module, Part part, Error *err) {
-    static const char letters[] = "rwkvag";
-    part.slices = (int64_t)strlen(letters);
-    if (part.rows % part.slices)
+    static const char *const names[] = {".x_r", ".x_w", ".x_k", ".x_v", ".x_a", ".x_g"};
+    enum { N = sizeof names / sizeof *names };
+    if (part.rows % N)
         return error_set(err, "tensor \"%s\" does not have the values of six vectors", part.source->name);
-    part.rows /= part.slices;
-    for (part.slice = 0; part.slice < part.slices; part.slice++) {
-        char suffix[] = ".x_?";
-        suffix[3] = letters[part.slice];
-        if (!add_part(p, module, suffix, float_dtype(part.source->type), 0, part, err)) return false;
+    part.of = part.rows;
+    part.rows /= N;
+    for (int i = 0; i < N; i++, part.first += part.rows)
+        if (!add_part(p, module, names[i], float_dtype(part.source->type), 0, part, err)) return false;
+    return true;
+}
+
+/* Queries, keys and values, or their biases. */
+static bool plan_qkv(WeightsPlan *p, const char *module, bool bias, Part part, Error *err) {
+    static const char *const names[] = {".q_proj", ".k_proj", ".v_proj"};
+    const GgufTensor *t = part.source;
+    int64_t queries = p->model->size[SIZE_QUERY], keys = p->model->size[SIZE_KEY];
+    if (part.rows != queries + 2 * keys)
+        return error_set(err, "tensor \"%s\" does not have the rows of queries, keys and values", t->name);
+    part.of = part.rows;
+    for (int i = 0; i < 3; i++, part.first += part.rows) {
+        char name[NAME];
+        snprintf(name, sizeof name, "%.200s%s", module, names[i]);
+        part.rows = i ? keys : queries;
+        bool ok = part.format ? plan_quantized(p, name, part, err)
+                              : add_part(p, name, bias ? ".bias" : ".weight", float_dtype(t->type),
+                                         bias ? 0 : t->shape[0], part, err);
+        if (!ok) return false;
     }
     return true;
 }
@@ -293,6 +311,7 @@ static bool plan_tensor(WeightsPlan *p, const GgufTensor *t, Error *err) {
     if (rule->flags & RULE_ABOVE_UP && !find_below(p, &part, err)) return false;
     static const char *const halves[][2] = {{".gate_proj", ".up_proj"}, {".in_proj_b", ".in_proj_a"}};
     if (rule->flags & RULE_GATE_UP) return plan_halves(p, module, halves[0], part, part.stack ? part.stack : 1, err);
+    if (rule->flags & RULE_QKV) return plan_qkv(p, module, at.bias, part, err);
     if (rule->flags & RULE_MIXES) return plan_mixes(p, module, part, err);
     if (rule->flags & RULE_B_A) return plan_halves(p, module, halves[1], part, m->groups, err);
     if (part.format) return plan_quantized(p, module, part, err);
@@ -440,7 +459,7 @@ static int64_t source_value(const Part *part, int64_t r) {
 static int64_t source_row(const Part *part, int64_t r) {
     int64_t first = part->rows - part->value_heads * part->value_dim;
     if (part->value_heads && !part->columns) return r < first ? r : first + source_value(part, r - first);
-    if (part->slices) return part->slice * part->rows + r;
+    if (part->of) return part->first + r;
     int64_t each = part->turns ? part->rows / part->turns : 0;
     if (part->turns) return r / each * 2 * each + (part->second ? each : 0) + r % each;
     if (!part->heads) return r;
@@ -449,7 +468,7 @@ static int64_t source_row(const Part *part, int64_t r) {
 }
 
 static uint64_t source_row_bytes(const Part *part) {
-    if (part->slices) return part->source->bytes / (uint64_t)(part->rows * part->slices);
+    if (part->of) return part->source->bytes / (uint64_t)part->of;
     int64_t rows = part->turns ? 2 * part->rows : part->below ? part->rows / 2 : part->rows;
     return part->source->bytes / (uint64_t)rows;
 }

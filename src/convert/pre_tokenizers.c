@@ -1,7 +1,8 @@
 /* GGUF names a pre-tokeniser by the family that had it first and leaves its rule to the reader; here are the rules, as
  * the tokenizer.json of those families spell them. Only ones that were checked against the family's own file are
- * listed: a wrong rule would give plausible but different ids. The last three, whose files were not at hand, are what
- * llama.cpp does with the name (modern-bert with the normal form of the tokenizer that it was made of, olmo's). */
+ * listed: a wrong rule would give plausible but different ids. Those from modern-bert on, whose files were not at hand,
+ * are what llama.cpp does with the name (modern-bert with the normal form of the tokenizer that it was made of,
+ * olmo's). */
 #include "convert/gguf_tokenizer.h"
 
 #include <string.h>
@@ -103,6 +104,9 @@ static const PreTokenizer table[] = {
     {"modern-bert", gpt2, nfc, false, false, BYTES},
     {"pixtral", llama3, none, true, true, BYTES},
     {"falcon-h1", llama3, none, true, true, BYTES},
+    {"phi-2", gpt2, none, false, false, BYTES},
+    {"stablelm2", qwen2, none, false, false, BYTES},
+    {"minimax-m2", gpt4o, none, false, false, BYTES},
 };
 
 enum { N_TABLE = sizeof table / sizeof *table };

@@ -32,7 +32,9 @@ CONVERTED = ["llama-llama3rope", "llama-yarn", "mixtral", "qwen2", "qwen2_moe", 
              "gemma4_text-moe", "phi3-longrope", "phi3-partial", "deepseek_v2", "deepseek_v3", "granite-bias", "granitemoe", "lfm2",
              "lfm2_moe", "gpt_oss", "olmo2", "olmo3-yarn", "starcoder2", "cohere", "cohere2", "mamba", "falcon_mamba",
              "granitemoehybrid", "falcon_h1", "smollm3", "ministral3", "glm4_moe", "exaone4", "seed_oss", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "qwen3_5_moe", "mamba2",
-             "nemotron_h", "nemotron_h-moe", "jamba", "jamba-dense"]
+             "nemotron_h", "nemotron_h-moe", "jamba", "jamba-dense",
+             "glm", "glm4", "minimax_m2-hf", "ernie4_5", "ernie4_5_moe", "olmoe", "stablelm",
+             "exaone", "glm4_moe_lite"]
 # What the converter wants to find in config.json; of Nomic's what its first files say.
 MISSING = {"cohere2": {"rotary_pct": 1.0}, "rwkv7": {"architectures": ["RWKV7ForCausalLM"]},
            "rwkv7-odd": {"architectures": ["RWKV7ForCausalLM"]},
@@ -80,6 +82,8 @@ MADE = {
                                       "linear_num_value_heads": 6, "linear_num_key_heads": 2, "linear_key_head_dim": 16,
                                       "linear_value_head_dim": 128, "intermediate_size": 64},
                       {"in_proj_qkv": T.Q8_0, "in_proj_z": T.Q8_0, "linear_attn.out_proj": T.Q4_K}),
+    "phi": ("Phi", {**SMALL, "hidden_size": 64, "intermediate_size": 256, "num_hidden_layers": 2, "num_key_value_heads": 4, "hidden_act": "gelu_new"},
+            {"q_proj": T.Q8_0, "k_proj": T.Q8_0, "v_proj": T.Q8_0}),
     "gpt_oss-mxfp4": ("GptOss", {**SMALL, "intermediate_size": 32, "num_hidden_layers": 2, "num_local_experts": 3,
                                  "num_experts_per_tok": 2, "sliding_window": 8}, {"experts.gate_up_proj": T.MXFP4,
                                                                                    "experts.down_proj": T.MXFP4}),
@@ -258,11 +262,24 @@ def projections_by_heads(tensors):
         yield name, data, kind
 
 
+def queries_keys_values_in_one(tensors):
+    """As files of Phi-2 and GLM 4 of 2024 have them."""
+    tensors = {name: (data, kind) for name, data, kind in tensors}
+    for name, (data, kind) in tensors.items():
+        if ".attn_k." in name or ".attn_v." in name:
+            continue
+        if ".attn_q." in name:
+            data = np.concatenate([tensors[name.replace("_q.", f"_{x}.")][0] for x in "qkv"])
+            name = name.replace("attn_q.", "attn_qkv.")
+        yield name, data, kind
+
+
 # What older converters wrote, made of what the newer one writes: the checkpoint, the change, the keys that were other ones. And Qwen 3
 # VL's mixture, which is that of Qwen 3 by another name: the converter does not read small checkpoints of it.
 RENAMED = {"qwen3_vl_moe": "qwen3vlmoe"}
 OLDER = {"qwen3_vl_moe": ("qwen3_moe-quantised", lambda tensors: tensors, {}),
          "mixtral-older": ("mixtral", experts_one_by_one, {}), "qwen3_next-older": ("qwen3_next", projections_by_heads, {}),
+         "phi-older": ("phi", queries_keys_values_in_one, {}), "glm-older": ("glm", queries_keys_values_in_one, {}),
          "deepseek_v2-older": ("deepseek_v2", latent_in_one, {
              "deepseek2.attention.key_length": 24, "deepseek2.attention.value_length": 16, "deepseek2.attention.head_count_kv": 4,
              "deepseek2.attention.key_length_mla": None, "deepseek2.attention.value_length_mla": None,
