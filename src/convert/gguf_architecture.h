@@ -51,7 +51,9 @@ enum {
     RULE_B_A = 256,       /* b and a of each of `groups` heads in turns: becomes .in_proj_b and .in_proj_a */
     RULE_LATER = 512,     /* left out of the first layer, where it means nothing */
     RULE_MIXES = 1024,    /* six vectors in one, of RWKV: becomes .x_r, .x_w, .x_k, .x_v, .x_a and .x_g */
-    RULE_QKV = 2048       /* queries, keys and values one after the other: becomes .q_proj, .k_proj and .v_proj */
+    RULE_QKV = 2048,      /* queries, keys and values one after the other: becomes .q_proj, .k_proj and .v_proj */
+    RULE_APART = 4096,    /* a stack whose matrices become .0, .1 and so on */
+    RULE_PADDED = 8192    /* rows of zeros at the end are none of the checkpoint's */
 };
 
 typedef struct TensorRule {
@@ -103,7 +105,8 @@ extern const Architecture *const gguf_architectures[];
 /* Lists of rules that architectures share. */
 extern const TensorRule gguf_rules_model[], gguf_rules_norms[], gguf_rules_attention[], gguf_rules_qkv_biases[],
     gguf_rules_head_norms[], gguf_rules_whole_norms[], gguf_rules_mlp[], gguf_rules_experts[],
-    gguf_rules_shared_expert[], gguf_rules_shared_experts[], gguf_rules_block_experts[];
+    gguf_rules_shared_expert[], gguf_rules_shared_experts[], gguf_rules_block_experts[], gguf_rules_norms_around[],
+    gguf_rules_layer_inputs[];
 
 /* Architectures, by file. */
 extern const Architecture gguf_llama, gguf_mixtral, gguf_granite, gguf_granite_moe, gguf_smollm3, gguf_ministral3,
@@ -111,6 +114,7 @@ extern const Architecture gguf_llama, gguf_mixtral, gguf_granite, gguf_granite_m
 extern const Architecture gguf_qwen2, gguf_qwen2_vl, gguf_qwen3, gguf_qwen2_moe, gguf_qwen3_moe, gguf_qwen3_vl,
     gguf_qwen3_vl_moe;
 extern const Architecture gguf_gemma, gguf_gemma2, gguf_gemma3, gguf_gemma_embedding;
+extern const Architecture gguf_gemma3n;
 extern const Architecture gguf_gemma4;
 extern const Architecture gguf_phi2, gguf_phi3;
 extern const Architecture gguf_deepseek_v2, gguf_deepseek_v3;

@@ -4,6 +4,7 @@
 #include "base/decimal.h"
 #include "base/json.h"
 #include "convert/gguf_rope.h"
+#include "convert/gguf_weights.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -33,6 +34,11 @@ void gguf_config_number(Buffer *out, const char *name, double value) {
 
 void gguf_config_count(Buffer *out, const char *name, int64_t value) {
     buffer_printf(out, "  \"%s\": %" PRId64 ",\n", name, value);
+}
+
+void gguf_config_layer_vocabulary(const GgufModel *m, Buffer *out) {
+    const GgufTensor *t = gguf_find_tensor(m->file, "per_layer_token_embd.weight");
+    if (t) gguf_config_count(out, "vocab_size_per_layer_input", gguf_rows_before_padding(t));
 }
 
 void gguf_config_layer_types(const GgufModel *m, const char *key, int period, const char *yes, const char *no,

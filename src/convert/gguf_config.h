@@ -14,6 +14,8 @@ void gguf_config_count(Buffer *out, const char *name, int64_t value);
 void gguf_number_repr(double value, Buffer *out);
 /* Its value. */
 double gguf_shortest(double value);
+/* "vocab_size_per_layer_input", where layers have inputs of their own. */
+void gguf_config_layer_vocabulary(const GgufModel *model, Buffer *out);
 /* "layer_types": `yes` where gguf_layer_value(key) is not 0, else `no`; where the key is absent, `no` for every
  * `period`-th layer (0: for none). */
 void gguf_config_layer_types(const GgufModel *model, const char *key, int period, const char *yes, const char *no,

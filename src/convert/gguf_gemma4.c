@@ -7,18 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const TensorRule model_rules[] = {
-    {"per_layer_token_embd", "model.embed_tokens_per_layer", SIZE_ANY, SIZE_ANY, 0, RULE_OPTIONAL, 0},
-    {"per_layer_model_proj", "model.per_layer_model_projection", SIZE_ANY, SIZE_HIDDEN, 0, RULE_OPTIONAL, 0},
-    {"per_layer_proj_norm", "model.per_layer_projection_norm", SIZE_ANY, SIZE_NONE, 0, RULE_OPTIONAL, 0},
-    {NULL, NULL, 0, 0, 0, 0, 0},
-};
-
 static const TensorRule layer_rules[] = {
-    {"blk.*.attn_norm", "model.layers.*.input_layernorm", SIZE_HIDDEN, SIZE_NONE, 0, 0, 0},
-    {"blk.*.post_attention_norm", "model.layers.*.post_attention_layernorm", SIZE_HIDDEN, SIZE_NONE, 0, 0, 0},
-    {"blk.*.ffn_norm", "model.layers.*.pre_feedforward_layernorm", SIZE_HIDDEN, SIZE_NONE, 0, 0, 0},
-    {"blk.*.post_ffw_norm", "model.layers.*.post_feedforward_layernorm", SIZE_HIDDEN, SIZE_NONE, 0, 0, 0},
     {"blk.*.layer_output_scale.weight", "model.layers.*.layer_scalar", SIZE_ONE, SIZE_NONE, 0, RULE_WHOLE, 0},
     {"blk.*.attn_q", "model.layers.*.self_attn.q_proj", SIZE_ANY, SIZE_HIDDEN, 0, 0, 0},
     {"blk.*.attn_k", "model.layers.*.self_attn.k_proj", SIZE_ANY, SIZE_HIDDEN, 0, 0, 0},
@@ -29,9 +18,6 @@ static const TensorRule layer_rules[] = {
     {"blk.*.ffn_gate", "model.layers.*.mlp.gate_proj", SIZE_ANY, SIZE_HIDDEN, 0, 0, 0},
     {"blk.*.ffn_up", "model.layers.*.mlp.up_proj", SIZE_ANY, SIZE_HIDDEN, 0, 0, 0},
     {"blk.*.ffn_down", "model.layers.*.mlp.down_proj", SIZE_HIDDEN, SIZE_ANY, 0, 0, 0},
-    {"blk.*.inp_gate", "model.layers.*.per_layer_input_gate", SIZE_ANY, SIZE_HIDDEN, 0, 0, 0},
-    {"blk.*.proj", "model.layers.*.per_layer_projection", SIZE_HIDDEN, SIZE_ANY, 0, 0, 0},
-    {"blk.*.post_norm", "model.layers.*.post_per_layer_input_norm", SIZE_HIDDEN, SIZE_NONE, 0, 0, 0},
     {NULL, NULL, 0, 0, 0, 0, 0},
 };
 
@@ -159,11 +145,10 @@ static bool write_full_heads(const GgufModel *m, Buffer *out, Error *err) {
 }
 
 static bool write_gemma4(const GgufModel *m, Buffer *out, Error *err) {
-    const GgufTensor *inputs = gguf_find_tensor(m->file, "per_layer_token_embd.weight");
     double last = gguf_layer_value(m, "feed_forward_length", m->n_layers - 1, (double)m->size[SIZE_FFN]);
     buffer_printf(out, "  \"use_double_wide_mlp\": %s,\n", last == 2 * (double)m->size[SIZE_FFN] ? "true" : "false");
     buffer_printf(out, "  \"enable_moe_block\": %s,\n", m->size[SIZE_EXPERTS] ? "true" : "false");
-    if (inputs) gguf_config_count(out, "vocab_size_per_layer_input", inputs->shape[1]);
+    gguf_config_layer_vocabulary(m, out);
     gguf_config_layer_types(m, "attention.sliding_window_pattern", 6, "sliding_attention", "full_attention", out);
     return write_full_heads(m, out, err) && write_ropes(m, out, err);
 }
@@ -172,7 +157,7 @@ const Architecture gguf_gemma4 = {
     .name = "gemma4",
     .model_type = "gemma4_text",
     .class_name = "Gemma4ForCausalLM",
-    .rules = {gguf_rules_model, model_rules, layer_rules, expert_rules},
+    .rules = {gguf_rules_model, gguf_rules_norms_around, gguf_rules_layer_inputs, layer_rules, expert_rules},
     .fields = fields,
     .constants = "  \"hidden_activation\": \"gelu_pytorch_tanh\",\n",
     .mixed = true,

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NAME = 256, STEP_BYTES = 1 << 22 /* after so much, memory is released and progress reported */ };
+enum { NAME = 256, STEP_BYTES = 1 << 22 /* after so much, memory is released and progress reported */, MAX_APART = 64 };
 
 typedef enum PartKind {
     PART_RAW,       /* the row's bytes */
@@ -209,6 +209,12 @@ static void set_rows(Part *part, const GgufTensor *t, bool vector, bool stacked)
     if (t->n_dims == (vector ? 2 : 3) && (stacked || !vector)) part->stack = t->shape[t->n_dims - 1];
 }
 
+static bool plan_matrix(WeightsPlan *p, const char *name, Part part, Error *err) {
+    const GgufTensor *t = part.source;
+    return part.format ? plan_quantized(p, name, part, err)
+                       : add_part(p, name, ".weight", float_dtype(t->type), t->shape[0], part, err);
+}
+
 /* Two modules whose rows take turns in the source, n times: gate and up of n experts, b and a of n heads. */
 static bool plan_halves(WeightsPlan *p, const char *module, const char *const names[2], Part part, int64_t n,
                         Error *err) {
@@ -221,9 +227,7 @@ static bool plan_halves(WeightsPlan *p, const char *module, const char *const na
     for (int i = 0; i < 2; i++) {
         part.second = i == 1;
         snprintf(name, sizeof name, "%.200s%s", module, names[i]);
-        bool ok = part.format ? plan_quantized(p, name, part, err)
-                              : add_part(p, name, ".weight", float_dtype(t->type), t->shape[0], part, err);
-        if (!ok) return false;
+        if (!plan_matrix(p, name, part, err)) return false;
     }
     return true;
 }
@@ -241,6 +245,41 @@ static bool plan_mixes(WeightsPlan *p, const char *module, Part part, Error *err
     return true;
 }
 
+/* The matrices of a stack by their numbers. */
+static bool plan_apart(WeightsPlan *p, const char *module, Part part, Error *err) {
+    int64_t n = part.source->shape[2];
+    if (n > MAX_APART) return error_set(err, "tensor \"%s\" has %" PRId64 " matrices", part.source->name, n);
+    part.of = part.rows;
+    part.rows /= n;
+    part.stack = 0;
+    for (int64_t i = 0; i < n; i++, part.first += part.rows) {
+        char name[NAME];
+        snprintf(name, sizeof name, "%.200s.%" PRId64, module, i);
+        if (!plan_matrix(p, name, part, err)) return false;
+    }
+    return true;
+}
+
+static bool is_zero_row(const GgufTensor *t, int64_t r) {
+    float values[256];
+    const BlockFormat *f = block_format(t->type);
+    int64_t step = f ? f->values : 1;
+    const uint8_t *row = t->data + t->bytes / (uint64_t)t->shape[1] * (uint64_t)r;
+    size_t bytes = f ? (size_t)f->bytes : dtype_bytes(float_dtype(t->type));
+    for (int64_t i = 0; i < t->shape[0]; i += step, row += bytes) {
+        gguf_dequantize_row(t->type, row, step, values);
+        for (int64_t k = 0; k < step; k++)
+            if (values[k] != 0) return false;
+    }
+    return true;
+}
+
+int64_t gguf_rows_before_padding(const GgufTensor *t) {
+    int64_t n = t->shape[1];
+    while (n > 1 && is_zero_row(t, n - 1)) n--;
+    return n;
+}
+
 /* Queries, keys and values, or their biases. */
 static bool plan_qkv(WeightsPlan *p, const char *module, bool bias, Part part, Error *err) {
     static const char *const names[] = {".q_proj", ".k_proj", ".v_proj"};
@@ -253,9 +292,8 @@ static bool plan_qkv(WeightsPlan *p, const char *module, bool bias, Part part, E
         char name[NAME];
         snprintf(name, sizeof name, "%.200s%s", module, names[i]);
         part.rows = i ? keys : queries;
-        bool ok = part.format ? plan_quantized(p, name, part, err)
-                              : add_part(p, name, bias ? ".bias" : ".weight", float_dtype(t->type),
-                                         bias ? 0 : t->shape[0], part, err);
+        bool ok =
+            bias ? add_part(p, name, ".bias", float_dtype(t->type), 0, part, err) : plan_matrix(p, name, part, err);
         if (!ok) return false;
     }
     return true;
@@ -311,6 +349,11 @@ static bool plan_tensor(WeightsPlan *p, const GgufTensor *t, Error *err) {
     if (rule->flags & RULE_ABOVE_UP && !find_below(p, &part, err)) return false;
     static const char *const halves[][2] = {{".gate_proj", ".up_proj"}, {".in_proj_b", ".in_proj_a"}};
     if (rule->flags & RULE_GATE_UP) return plan_halves(p, module, halves[0], part, part.stack ? part.stack : 1, err);
+    if (rule->flags & RULE_PADDED) {
+        part.of = part.rows;
+        part.rows = gguf_rows_before_padding(t);
+    }
+    if (rule->flags & RULE_APART) return plan_apart(p, module, part, err);
     if (rule->flags & RULE_QKV) return plan_qkv(p, module, at.bias, part, err);
     if (rule->flags & RULE_MIXES) return plan_mixes(p, module, part, err);
     if (rule->flags & RULE_B_A) return plan_halves(p, module, halves[1], part, m->groups, err);
@@ -355,13 +398,17 @@ static int count_rules(const Architecture *arch) {
     return n;
 }
 
+/* A tensor becomes at most three modules of four parts, or twelve of fewer; and a stack that is taken apart more. */
 static bool plan_allocate(WeightsPlan *p, Error *err) {
     const GgufModel *m = p->model;
-    int64_t n_tensors = 2 * gguf_count(m->file), n_biases = m->n_layers * count_rules(m->arch); /* 2: gate and up */
-    size_t n = (size_t)(6 * n_tensors + n_biases);
-    p->tensors = mem_array(n, sizeof *p->tensors);
-    p->parts = mem_array(n, sizeof *p->parts);
-    p->quantized = mem_array((size_t)n_tensors, sizeof *p->quantized);
+    int64_t n = 12 * (int64_t)gguf_count(m->file) + m->n_layers * count_rules(m->arch);
+    for (int i = 0; i < gguf_count(m->file); i++) {
+        TensorPlace at;
+        if (gguf_place(m->arch, gguf_tensor(m->file, i)->name, &at) && at.rule->flags & RULE_APART) n += 4 * MAX_APART;
+    }
+    p->tensors = mem_array((size_t)n, sizeof *p->tensors);
+    p->parts = mem_array((size_t)n, sizeof *p->parts);
+    p->quantized = mem_array((size_t)n, sizeof *p->quantized);
     return (p->tensors && p->parts && p->quantized) || error_memory(err, "the plan of an import");
 }
 

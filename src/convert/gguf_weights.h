@@ -14,4 +14,7 @@ bool weights_plan_quantization(const WeightsPlan *plan, Buffer *out, Error *err)
 /* Writes them, a row at a time. On failure the file is removed. */
 bool weights_write(const WeightsPlan *plan, const char *path, Error *err);
 
+/* The rows of a matrix up to the last that is not all zeros. */
+int64_t gguf_rows_before_padding(const GgufTensor *t);
+
 #endif

@@ -34,7 +34,7 @@ CONVERTED = ["llama-llama3rope", "llama-yarn", "mixtral", "qwen2", "qwen2_moe", 
              "granitemoehybrid", "falcon_h1", "smollm3", "ministral3", "glm4_moe", "exaone4", "seed_oss", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "qwen3_5_moe", "mamba2",
              "nemotron_h", "nemotron_h-moe", "jamba", "jamba-dense",
              "glm", "glm4", "minimax_m2-hf", "ernie4_5", "ernie4_5_moe", "olmoe", "stablelm",
-             "exaone", "glm4_moe_lite"]
+             "exaone", "glm4_moe_lite", "gemma3n_text"]
 # What the converter wants to find in config.json; of Nomic's what its first files say.
 MISSING = {"cohere2": {"rotary_pct": 1.0}, "rwkv7": {"architectures": ["RWKV7ForCausalLM"]},
            "rwkv7-odd": {"architectures": ["RWKV7ForCausalLM"]},
