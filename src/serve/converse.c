@@ -148,6 +148,9 @@ bool converse_shape(Converse *c, ApiError *err) {
         grammar_free(c->grammar); /* the calls are the answer */
         c->grammar = call_grammar(c->how.calls, c->tools, c->must_name, !c->one_call, &c->how.calls, &why);
         if (!c->grammar) return api_refuse_error(err, 400, c->must_name ? "tool_choice" : "tools", &why);
+    } else if (c->grammar && c->how.calls) {
+        c->grammar = call_grammar_beside(c->grammar, c->how.calls, c->tools, !c->one_call, &why);
+        if (!c->grammar) return api_refuse_error(err, 400, "tools", &why);
     }
     if (c->grammar && !(c->grammar = reasoning_frame(c->how.reasoning, c->grammar, &why)))
         return api_refuse_error(err, 400, NULL, &why);

@@ -33,10 +33,11 @@ static const CallFrame frames[] = {
     {"apertus", "<|tools_prefix|>[", "{\"", "\": ", "}", ", ", "]<|tools_suffix|>"},
 };
 
-static const CallFrame *find_frame(const CallForm *form) {
+/* NULL: it has none of its own. */
+static const CallFrame *frame_of(const CallForm *form) {
     for (size_t i = 0; form && i < sizeof frames / sizeof *frames; i++)
         if (strcmp(frames[i].form, form->name) == 0) return &frames[i];
-    return &frames[0];
+    return NULL;
 }
 
 static uint32_t text_rule(Grammar *g, const char *text) {
@@ -73,25 +74,65 @@ static bool put_tools(Grammar *g, const CallFrame *frame, const JsonValue *tools
     return found || (name ? error_set(err, "there is no tool named '%s'", name) : error_set(err, "there are no tools"));
 }
 
-Grammar *call_grammar(const CallForm *form, const JsonValue *tools, const char *name, bool several,
-                      const CallForm **reads, Error *err) {
-    const CallFrame *frame = find_frame(form);
-    Grammar *g = grammar_new();
-    if (!g) {
-        error_memory(err, "a grammar");
-        return NULL;
-    }
+/* All that an answer of calls is. */
+static bool put_calls(Grammar *g, const CallFrame *frame, const JsonValue *tools, const char *name, bool several,
+                      uint32_t *rule, Error *err) {
     uint32_t call = grammar_rule(g);
-    if (!put_tools(g, frame, tools, name, call, err)) {
-        grammar_free(g);
-        return NULL;
-    }
+    if (!put_tools(g, frame, tools, name, call, err)) return false;
     uint32_t more = grammar_empty(g);
     if (several && frame->between) {
         uint32_t next[2] = {text_rule(g, frame->between), call};
         more = grammar_repeat(g, grammar_sequence(g, next, 2), 0, MOST_CALLS - 1);
     }
     uint32_t parts[4] = {text_rule(g, frame->begin), call, more, text_rule(g, frame->end)};
+    *rule = grammar_sequence(g, parts, 4);
+    return true;
+}
+
+Grammar *call_grammar(const CallForm *form, const JsonValue *tools, const char *name, bool several,
+                      const CallForm **reads, Error *err) {
+    const CallFrame *own = frame_of(form), *frame = own ? own : &frames[0];
+    Grammar *g = grammar_new();
+    uint32_t calls;
+    if (!g) {
+        error_memory(err, "a grammar");
+        return NULL;
+    }
+    if (!put_calls(g, frame, tools, name, several, &calls, err)) {
+        grammar_free(g);
+        return NULL;
+    }
     *reads = call_form_find(frame->form);
-    return grammar_finish(g, grammar_sequence(g, parts, 4), err);
+    return grammar_finish(g, calls, err);
+}
+
+/* A mark of the form, and then anything: the inside is the model's business, as it is where no form is asked for. What
+ * JSON may begin with is no mark here. */
+static uint32_t put_marked(Grammar *g, const CallForm *form) {
+    static const ByteSet every = {{~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u}};
+    uint32_t byte = grammar_rule(g), calls = grammar_rule(g);
+    grammar_alternative(g, byte);
+    grammar_put_set(g, &every);
+    grammar_end(g);
+    uint32_t rest = grammar_repeat(g, byte, 0, -1);
+    for (const Mark *m = form->marks; m->text; m++) {
+        if (m->role != MARK_CALL || strlen(m->text) < 2) continue;
+        grammar_alternative(g, calls);
+        grammar_put_text(g, m->text, strlen(m->text));
+        grammar_put_rule(g, rest);
+        grammar_end(g);
+    }
+    return calls;
+}
+
+Grammar *call_grammar_beside(Grammar *answer, const CallForm *form, const JsonValue *tools, bool several, Error *err) {
+    const CallFrame *frame = frame_of(form);
+    uint32_t ways[2] = {answer->root, 0};
+    if (!frame) {
+        ways[1] = put_marked(answer, form);
+    } else if (!put_calls(answer, frame, tools, NULL, several, &ways[1], err)) {
+        grammar_free(answer);
+        return NULL;
+    }
+    return grammar_finish(answer, grammar_choice(answer, ways, 2), err);
 }

@@ -1,4 +1,4 @@
-/* Answers that must be tool calls, as grammars in the form that the model knows. */
+/* Answers that must be tool calls, or may be, as grammars in the form that the model knows. */
 #ifndef LOCKSTEP_TEXT_TOOLCALL_FORCE_H
 #define LOCKSTEP_TEXT_TOOLCALL_FORCE_H
 
@@ -10,5 +10,9 @@
  * answer. NULL with the reason: there is no such tool, or its parameters can not be kept to. */
 Grammar *call_grammar(const CallForm *form, const JsonValue *tools, const char *name, bool several,
                       const CallForm **reads, Error *err);
+
+/* Makes of the grammar of an answer one that takes calls in its place, in the model's own form, for a model that may
+ * choose between the two. Consumes the grammar, which must be nobody else's; NULL with the reason. */
+Grammar *call_grammar_beside(Grammar *answer, const CallForm *form, const JsonValue *tools, bool several, Error *err);
 
 #endif

@@ -305,3 +305,31 @@ def test_an_answer_has_a_least_length(serve):
     assert answer["usage"]["completion_tokens"] >= 9
     status, answer = s.post("/v1/chat/completions", ask | {"functions": [{"name": "f"}]})
     assert status == 400 and answer["error"]["param"] == "functions"
+
+
+@pytest.mark.parametrize("marks, call", [
+    ("<tool_call>", ['<tool_call>\n{"name": "weather", "arguments": {"city": ', '"Gent"}}', "\n</tool_call>"]),
+    ("<tool_call> <function= <parameter=", ["<tool_call>\n", "<function=weather>\n<parameter=city>\nGent\n", "</parameter>\n</function>\n", "</tool_call>"]),
+])
+def test_a_form_and_tools_to_choose_from(program, tmp_path, marks, call):
+    """A model may call, in its own form, or answer in the form that is asked for; but nothing else."""
+    template = TURNS + "{% if add_generation_prompt %}<|assistant|>{% endif %}{# " + marks + " #}"
+    form = {"type": "json_schema", "json_schema": {"name": "f", "schema": {
+        "type": "object", "properties": {"kleur": {"enum": ["rood"]}}, "required": ["kleur"], "additionalProperties": False}}}
+    weather = {"type": "function", "function": {"name": "weather", "parameters": {
+        "type": "object", "properties": {"city": {"enum": ["Gent"]}}, "required": ["city"], "additionalProperties": False}}}
+    ask = {"messages": [{"role": "user", "content": "x"}], "tools": [weather], "response_format": form, "temperature": 0, "max_tokens": 200}
+    for name, pieces in (("calls", call), ("answers", ['{"kleur"', ': "rood"}']), ("chats", ["Hello"])):
+        write_tape(tmp_path / name, pieces, template=template, context=1024)
+    s = Served(program, *(tmp_path / name for name in ("calls", "answers", "chats")))
+    _, answer = s.post("/v1/chat/completions", ask | {"model": "calls"})
+    (made,) = answer["choices"][0]["message"]["tool_calls"]
+    assert json.loads(made["function"]["arguments"]) == {"city": "Gent"} and answer["choices"][0]["finish_reason"] == "tool_calls"
+    _, answer = s.post("/v1/chat/completions", ask | {"model": "answers"})
+    assert json.loads(answer["choices"][0]["message"]["content"]) == {"kleur": "rood"}
+    _, answer = s.post("/v1/chat/completions", ask | {"model": "chats"})  # it would say Hello
+    choice = answer["choices"][0]
+    assert choice["finish_reason"] == "length" or "tool_calls" in choice["message"] or json.loads(choice["message"]["content"])
+    _, answer = s.post("/v1/chat/completions", ask | {"model": "calls", "tool_choice": "none"})
+    assert json.loads(answer["choices"][0]["message"]["content"]) == {"kleur": "rood"}
+    assert s.stop() == 0
