@@ -84,6 +84,8 @@ MADE = {
                       {"in_proj_qkv": T.Q8_0, "in_proj_z": T.Q8_0, "linear_attn.out_proj": T.Q4_K}),
     "phi": ("Phi", {**SMALL, "hidden_size": 64, "intermediate_size": 256, "num_hidden_layers": 2, "num_key_value_heads": 4, "hidden_act": "gelu_new"},
             {"q_proj": T.Q8_0, "k_proj": T.Q8_0, "v_proj": T.Q8_0}),
+    "llama4": ("Llama4Text", {**SMALL, "intermediate_size": 24, "intermediate_size_mlp": 48, "num_hidden_layers": 4,
+                              "num_local_experts": 4, "num_experts_per_tok": 1, "interleave_moe_layer_step": 2}, {}),
     "gpt_oss-mxfp4": ("GptOss", {**SMALL, "intermediate_size": 32, "num_hidden_layers": 2, "num_local_experts": 3,
                                  "num_experts_per_tok": 2, "sliding_window": 8}, {"experts.gate_up_proj": T.MXFP4,
                                                                                    "experts.down_proj": T.MXFP4}),
