@@ -2,6 +2,7 @@
  * part of the start, and neither needs the other. */
 #define _POSIX_C_SOURCE 200809L
 #include "engine/load.h"
+#include "base/log.h"
 #include "engine/clock.h"
 #include "file/store.h"
 #include "math/kernels.h"
@@ -53,12 +54,16 @@ static bool has_template(const char *folder) {
 }
 
 /* LOAD_IF_THERE: a model without a template is one to complete text with, and a folder may have a tokenizer_config.json
- * without one. */
+ * without one. So is a model whose template does not parse, but nobody expects that. */
 static bool open_template(const LoadOptions *o, Loaded *l, Error *err) {
     if (o->chat_template == LOAD_NOT) return true;
     if (o->chat_template == LOAD_IF_THERE && !has_template(l->folder.data)) return true;
-    l->chat_template = template_load(l->folder.data, err);
-    return l->chat_template || o->chat_template == LOAD_IF_THERE;
+    Error why = {""};
+    l->chat_template = template_load(l->folder.data, &why);
+    if (l->chat_template) return true;
+    if (o->chat_template == LOAD_NEEDED) return error_set(err, "%s", why.text);
+    if (!template_is_absent(l->folder.data)) log_warn("%s", why.text);
+    return true;
 }
 
 static bool open_model(const LoadOptions *o, Loaded *l, Error *err) {

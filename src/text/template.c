@@ -190,6 +190,13 @@ ChatTemplate *template_load(const char *folder, Error *err) {
     return NULL;
 }
 
+bool template_is_absent(const char *folder) {
+    ChatTemplate *t = mem_zeroed(1, sizeof *t);
+    bool absent = t && find_file(t, folder, NULL) && read_config(t, folder, NULL) && !t->source && !t->tool_source;
+    template_free(t);
+    return absent;
+}
+
 void template_free(ChatTemplate *t) {
     if (!t) return;
     for (size_t i = 0; i < t->n_tokens; i++) {

@@ -13,6 +13,8 @@ typedef struct ChatTemplate ChatTemplate;
  * tokenizer_config.json (bos_token, ...) become variables. NULL with the reason when there is none or it does not
  * parse. */
 ChatTemplate *template_load(const char *folder, Error *err);
+/* Whether the folder's files are sound and have none: that is no fault, as it is with models that complete text. */
+bool template_is_absent(const char *folder);
 void template_free(ChatTemplate *t);
 
 /* Renders with the members of `variables` (an object: messages, tools, documents, add_generation_prompt and any more)

@@ -3,6 +3,7 @@
 import http.client
 import json
 import socket
+import subprocess
 import threading
 import time
 
@@ -292,6 +293,15 @@ def test_who_is_lost_is_told_the_way(serve):
     connection.request("GET", "/v1/embeddings")
     assert connection.getresponse().getheader("Allow") == "POST"
     connection.close()
+
+
+def test_a_template_that_does_not_parse_is_no_secret(program, tmp_path):
+    write_tape(tmp_path / "m", ["Red"], template="{% for m in messages")
+    done = subprocess.run([str(program), "serve", str(tmp_path / "m"), "--host", "nowhere.invalid"], capture_output=True, text=True, timeout=60, check=False)
+    assert "the chat template does not parse" in done.stderr
+    write_tape(tmp_path / "m", ["Red"], template=None)
+    done = subprocess.run([str(program), "serve", str(tmp_path / "m"), "--host", "nowhere.invalid"], capture_output=True, text=True, timeout=60, check=False)
+    assert "template" not in done.stderr and done.returncode == 1
 
 
 def test_an_answer_has_a_least_length(serve):

@@ -133,14 +133,17 @@ static void what_is_no_template_is_refused(void **state) {
     TestFolder f;
     test_folder_make(&f);
     expect_load_error(&f, "no chat template");
+    assert_true(template_is_absent(f.path));
     test_write_text(&f, "tokenizer_config.json", "{\"chat_template\": 5}");
     expect_load_error(&f, "must be a string");
+    assert_false(template_is_absent(f.path));
     test_write_text(&f, "tokenizer_config.json", "{\"chat_template\": [{\"name\": \"rag\", \"template\": \"x\"}]}");
     expect_load_error(&f, "none of the 1 chat templates is named \"default\"");
     test_write_text(&f, "tokenizer_config.json", "{\"chat_template\": [{\"name\": \"default\"}]}");
     expect_load_error(&f, "entry 0");
     test_write_text(&f, "tokenizer_config.json", "{\"chat_template\": \"a\\n{% if %}\"}");
     expect_load_error(&f, "line 2");
+    assert_false(template_is_absent(f.path));
     test_write_text(&f, "chat_template.jinja", "{{ \xff }}");
     expect_load_error(&f, "UTF-8");
     test_write(&f, "chat_template.jinja", "a\0b", 3);
