@@ -107,6 +107,7 @@ typedef struct AttendContext {
     const AttendArgs *args;
     const AttendRow *rows;
     Task *tasks;
+    int n_tasks;
     float *scratch; /* [threads][scratch_floats]: scores, then block sums */
     size_t scratch_floats;
 } AttendContext;
@@ -171,7 +172,7 @@ static void cap_scores(float *scores, int n, float cap) {
 
 /* Tiles [first_tile, end_tile) of a page. */
 static void page_scores(const KvView *view, int page, int kv_head, int first_tile, int end_tile, const float *const *q,
-                        int n, float scale, float *const *out) {
+                        int n, float scale, float *const *out, const uint8_t *next) {
     HeadPage h = head_page(view, page, kv_head);
     ScoreJob job = {.format = view->shape.format,
                     .keys = h.keys,
@@ -182,13 +183,14 @@ static void page_scores(const KvView *view, int page, int kv_head, int first_til
                     .q = q,
                     .out = out,
                     .n_queries = n,
-                    .scale = scale};
+                    .scale = scale,
+                    .next = next ? next : h.keys};
     kernels()->scores(&job);
 }
 
 void kv_page_scores(const KvView *view, int page, int kv_head, const float *const *q, int n, float scale,
                     float *const *out) {
-    page_scores(view, page, kv_head, 0, KV_PAGE / KV_TILE, q, n, scale, out);
+    page_scores(view, page, kv_head, 0, KV_PAGE / KV_TILE, q, n, scale, out, NULL);
 }
 
 /* Scores of all queries against every visible key; base is a page start at or before the first visible position. */
@@ -206,8 +208,10 @@ static void fill_scores(const AttendContext *c, const KvView *view, int kv_head,
             q[i] = queries[i].row->q + (size_t)queries[i].head * (size_t)s->k_dim;
             out[i] = queries[i].scores + (start - base);
         }
+        const uint8_t *next =
+            stop < end ? head_page(view, page + 1, kv_head).keys : head_page(view, base / KV_PAGE, kv_head).values;
         page_scores(view, page, kv_head, (seen.first - start) / KV_TILE, (seen.last - start + KV_TILE - 1) / KV_TILE, q,
-                    n, c->args->scale, out);
+                    n, c->args->scale, out, next);
     }
 }
 
@@ -216,7 +220,8 @@ static void add_values(const KvView *view, int kv_head, Query *queries, int from
                        int end) {
     if (first >= end || from >= to) return;
     int start = first / KV_PAGE * KV_PAGE;
-    HeadPage h = head_page(view, first / KV_PAGE, kv_head);
+    int page = first / KV_PAGE, last_page = queries[to - 1].row->position / KV_PAGE;
+    HeadPage h = head_page(view, page, kv_head);
     const float *weights[MAX_QUERIES];
     float *acc[MAX_QUERIES];
     for (int i = from; i < to; i++) {
@@ -231,7 +236,8 @@ static void add_values(const KvView *view, int kv_head, Query *queries, int from
                     .end = end - start,
                     .weights = weights,
                     .acc = acc,
-                    .n_queries = to - from};
+                    .n_queries = to - from,
+                    .next = head_page(view, page < last_page ? page + 1 : page, kv_head).values};
     kernels()->values(&job);
 }
 
@@ -330,7 +336,8 @@ static void attend_queries(const AttendContext *c, const KvView *view, int kv_he
 
 static void attend_task(void *context, int task, int thread) {
     const AttendContext *c = context;
-    const Task *t = &c->tasks[task];
+    /* from the last: later rows see more, and large tasks that start early leave small ones to even out the end */
+    const Task *t = &c->tasks[c->n_tasks - 1 - task];
     Query queries[MAX_QUERIES] = {{0}};
     const KvView *view = c->rows[t->first_row].view;
     int n = 0, first = c->rows[t->first_row].first, end = c->rows[t->end_row - 1].position + 1;
@@ -393,6 +400,7 @@ bool attend(const AttendArgs *args, const AttendRow *rows, int n_rows, Pool *poo
     AttendContext c = {.args = args, .rows = rows};
     int n = plan(args, rows, n_rows, heads, NULL, &c.scratch_floats);
     c.scratch_floats = (c.scratch_floats + 15) / 16 * 16;
+    c.n_tasks = n;
     c.tasks = arena_array(arena, (size_t)n, sizeof *c.tasks);
     c.scratch = arena_array(arena, (size_t)threads, c.scratch_floats * sizeof *c.scratch);
     if (!c.tasks || !c.scratch) return false;

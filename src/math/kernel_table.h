@@ -63,6 +63,7 @@ typedef struct ScoreJob {
     float *const *out; /* out[i] + 16 * tile takes the scores of a tile of this page */
     int n_queries;
     float scale;
+    const uint8_t *next; /* keys that are wanted soon, of a whole page: fetched meanwhile */
 } ScoreJob;
 
 /* Weighted values of positions [first, end) of one page and head, added key by key onto acc[i] [v_dim]. */
@@ -74,6 +75,7 @@ typedef struct ValueJob {
     const float *const *weights; /* weights[i][position in page] */
     float *const *acc;
     int n_queries;
+    const uint8_t *next; /* values that are wanted soon, of a whole page: fetched meanwhile */
 } ValueJob;
 
 typedef enum ElementKind {
