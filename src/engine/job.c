@@ -1,7 +1,8 @@
 /* Events wait in a list that its reader takes whole, so the lock is held for a few assignments only. Two hold a job:
  * who asked, and the engine from its submission to its last event; the last to let go frees it.
  *
- * The notifier is called with the lock held: job_release waits for it, and after that it is never called again. */
+ * The notifier is called with a lock of its own held: job_release waits for it, and after that it is never called
+ * again; but who is woken by it and takes the events at once, on this very CPU, does not wait for it. */
 #define _POSIX_C_SOURCE 200809L
 #include "engine/job.h"
 #include "base/memory.h"
@@ -16,6 +17,7 @@ enum { JOB_EVENTS = 512 }; /* more than that unread, and the job waits for its r
 struct Job {
     Request *request;
     int n_choices;
+    pthread_mutex_t notify_lock; /* over the two that follow; never taken with the other held */
     JobNotify *notify;
     void *context;
     atomic_bool *cancelled; /* [n_choices] */
@@ -51,6 +53,7 @@ Job *job_new(const Request *request, int n_choices, JobNotify *notify, void *con
     job->usage.n_prompt = request->n_prompt;
     job->came = clock_seconds();
     for (int i = 0; i < n_choices; i++) atomic_init(&job->cancelled[i], false);
+    pthread_mutex_init(&job->notify_lock, NULL);
     pthread_mutex_init(&job->lock, NULL);
     return job;
 }
@@ -69,6 +72,7 @@ void job_events_clear(JobEvent *events, size_t n) {
 static void job_free(Job *job) {
     job_events_clear(job->events, job->n);
     score_list_clear(&job->prompt_scores);
+    pthread_mutex_destroy(&job->notify_lock);
     pthread_mutex_destroy(&job->lock);
     job_discard(job);
 }
@@ -100,8 +104,10 @@ void job_cancel(Job *job) {
 
 void job_release(Job *job) {
     job_cancel(job);
-    pthread_mutex_lock(&job->lock);
+    pthread_mutex_lock(&job->notify_lock);
     job->notify = NULL;
+    pthread_mutex_unlock(&job->notify_lock);
+    pthread_mutex_lock(&job->lock);
     let_go(job);
 }
 
@@ -156,6 +162,12 @@ static void note_usage(Job *job, const JobEvent *e) {
     job->answered = true;
 }
 
+static void notify(Job *job) {
+    pthread_mutex_lock(&job->notify_lock);
+    if (job->notify) job->notify(job->context);
+    pthread_mutex_unlock(&job->notify_lock);
+}
+
 void job_push(Job *job, const JobEvent *event) {
     pthread_mutex_lock(&job->lock);
     JobEvent *events = mem_room(job->events, job->n, &job->capacity, sizeof *events);
@@ -167,8 +179,9 @@ void job_push(Job *job, const JobEvent *event) {
         event_clear(event);
         job_cancel(job);
     }
-    if (job->notify && job->n == 1) job->notify(job->context);
+    bool first = job->n == 1;
     pthread_mutex_unlock(&job->lock);
+    if (first) notify(job);
 }
 
 void job_set_prompt_scores(Job *job, ScoreList *scores) {

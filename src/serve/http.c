@@ -23,6 +23,7 @@
 #include <string.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 enum { MAX_HEADERS = 64 << 10, PIPELINED = 64 << 10, CLIENT_LEFT = 499 };
 
@@ -219,7 +220,29 @@ void exchange_stream_begin(Exchange *x, const char *type) {
     evhttp_send_reply_start(x->request, HTTP_OK, NULL);
 }
 
+/* A chunk as evhttp would frame it, straight to the socket, where nothing waits before it; what the socket does not
+ * take is left to the loop. By way of the loop each token costs four more system calls, on a CPU that is wanted for the
+ * next one. */
+static bool send_now(Exchange *x, const char *data, size_t n) {
+    struct bufferevent *stream = evhttp_connection_get_bufferevent(x->connection);
+    struct evbuffer *unsent = bufferevent_get_output(stream);
+    char length[24];
+    int n_length = snprintf(length, sizeof length, "%zx\r\n", n);
+    struct iovec parts[] = {{length, (size_t)n_length}, {(char *)(uintptr_t)data, n}, {(char *)(uintptr_t) "\r\n", 2}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 3};
+    if (n == 0 || !x->request->chunked || evbuffer_get_length(unsent) > 0) return false;
+    ssize_t sent = sendmsg(bufferevent_getfd(stream), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent <= 0) return false; /* an error is met again by the loop, which knows what to do */
+    for (int i = 0; i < 3; i++) {
+        size_t done = (size_t)sent < parts[i].iov_len ? (size_t)sent : parts[i].iov_len;
+        sent -= (ssize_t)done;
+        evbuffer_add(unsent, (char *)parts[i].iov_base + done, parts[i].iov_len - done);
+    }
+    return true;
+}
+
 void exchange_send(Exchange *x, const char *data, size_t n) {
+    if (send_now(x, data, n)) return;
     struct evbuffer *out = evbuffer_new();
     if (!out) return;
     evbuffer_add(out, data, n);

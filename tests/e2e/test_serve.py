@@ -343,3 +343,32 @@ def test_a_form_and_tools_to_choose_from(program, tmp_path, marks, call):
     _, answer = s.post("/v1/chat/completions", ask | {"model": "calls", "tool_choice": "none"})
     assert json.loads(answer["choices"][0]["message"]["content"]) == {"kleur": "rood"}
     assert s.stop() == 0
+
+def test_a_reader_that_falls_behind_misses_nothing(served):
+    """Four megabytes: more than its socket and ours hold, so the server sends parts of events, or none, for a while."""
+    asked = ASK | {"stream": True, "n": 32, "max_tokens": 100, "temperature": 1, "seed": 3, "logprobs": True, "top_logprobs": 20,
+                   "ignore_eos": True}
+
+    def parts(answer):
+        events = [json.loads(line[6:]) for line in answer.split(b"\n") if line.startswith(b"data: {")]
+        whole = {}
+        for event in events:
+            for choice in event["choices"]:
+                whole.setdefault(choice["index"], []).extend((choice.get("logprobs") or {}).get("content", []))
+        return whole
+
+    body, answers = json.dumps(asked).encode(), []
+    for late in (False, True):
+        with socket.socket() as client:
+            if late:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            client.settimeout(60)
+            client.connect(("127.0.0.1", served.port))
+            client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            if late:
+                time.sleep(4)
+            response = http.client.HTTPResponse(client)
+            response.begin()
+            answers.append(parts(response.read()))
+    assert answers[0] == answers[1] and sorted(answers[0]) == list(range(32))
+    assert all(len(choice) == 100 for choice in answers[0].values())
