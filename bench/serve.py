@@ -155,10 +155,12 @@ class Clients:
         self.n_open -= 1
 
     def poll(self):
-        for key, _ in self.selector.select():
-            key.data.receive()
-            if key.data.done:
-                self.close(key.data)
+        """Waits for bytes. One answer alone is read without asking first: this client's time is taken from the server."""
+        answers = [key.data for key in self.selector.get_map().values()]
+        for answer in answers if len(answers) == 1 else [key.data for key, _ in self.selector.select()]:
+            answer.receive()
+            if answer.done:
+                self.close(answer)
 
     def run(self, prompts, n, width):
         """Answers to the prompts, `width` at a time, each asked for as soon as one of the others has ended."""

@@ -20,7 +20,10 @@ enum {
     LEAST_CHUNK = 8,    /* rows of prompts in a step, while nobody streams; */
     LEAST_BESIDE = 2,   /* beside a stream: far into a prompt eight cost more than the gap allows */
 };
-static const double GAP_STEPS = 2.5;     /* solo steps that a step may take while somebody streams */
+/* Solo steps that a step may take while somebody streams and one prompt is read; more for each further prompt, since
+ * those wait for a first token all at once, up to the most. The first is under the three that a stream is promised by
+ * as much as steps differ from each other, and a stream grows while it waits. */
+static const double GAP_STEPS = 2.0, GAP_STEPS_EACH = 1.0, GAP_STEPS_MOST = 9.0;
 static const double LONGEST_STEP = 0.25; /* seconds, while nobody does: a newcomer waits that long */
 
 /* One choice of a job. */
@@ -285,8 +288,14 @@ static void take_rows(Lane *l, Seat *seat, int most) {
     if (seat->n_rows > 0) l->turns[l->n_turns++] = (size_t)(seat - l->seats);
 }
 
-static bool can_run(Seat *seat) {
+static bool can_run(const Seat *seat) {
     return sequence_started(seat->sequence) && !job_is_full(seat->job);
+}
+
+static int count_prompts(const Lane *l) {
+    int n = 0;
+    for (size_t i = 0; i < l->n; i++) n += can_run(&l->seats[i]) && sequence_left(l->seats[i].sequence) > 1;
+    return n;
 }
 
 /* How many rows of prompts go with n_decode rows of answers. */
@@ -294,7 +303,9 @@ static int prompt_rows(const Lane *l, int n_decode) {
     double target = LONGEST_STEP, decode = l->solo + l->per_row * (n_decode - 1);
     int least = LEAST_CHUNK;
     if (n_decode > 0) {
-        target = GAP_STEPS * l->solo > 2 * decode ? GAP_STEPS * l->solo - decode : decode;
+        double steps = GAP_STEPS + GAP_STEPS_EACH * (count_prompts(l) - 1);
+        target = (steps < GAP_STEPS_MOST ? steps : GAP_STEPS_MOST) * l->solo - decode;
+        if (target < decode) target = decode;
         least = n_decode / 2 > LEAST_BESIDE ? n_decode / 2 : LEAST_BESIDE;
     }
     double rows = target / l->per_row;
