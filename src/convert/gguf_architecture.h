@@ -110,14 +110,16 @@ extern const TensorRule gguf_rules_model[], gguf_rules_norms[], gguf_rules_atten
 
 /* Architectures, by file. */
 extern const Architecture gguf_llama, gguf_mixtral, gguf_granite, gguf_granite_moe, gguf_smollm3, gguf_ministral3,
-    gguf_mistral3, gguf_seed_oss;
+    gguf_mistral3, gguf_seed_oss, gguf_internlm2;
 extern const Architecture gguf_qwen2, gguf_qwen2_vl, gguf_qwen3, gguf_qwen2_moe, gguf_qwen3_moe, gguf_qwen3_vl,
     gguf_qwen3_vl_moe;
 extern const Architecture gguf_gemma, gguf_gemma2, gguf_gemma3, gguf_gemma_embedding;
 extern const Architecture gguf_gemma3n;
 extern const Architecture gguf_gemma4;
 extern const Architecture gguf_phi2, gguf_phi3;
-extern const Architecture gguf_deepseek_v2, gguf_deepseek_v3;
+extern const Architecture gguf_deepseek, gguf_deepseek_v2, gguf_deepseek_v3;
+extern const Architecture gguf_bailing_moe2;
+extern const Architecture gguf_minicpm;
 extern const Architecture gguf_lfm2, gguf_lfm2_moe;
 extern const Architecture gguf_gpt_oss;
 extern const Architecture gguf_qwen3_next, gguf_qwen3_next_newer, gguf_qwen3_5, gguf_qwen3_5_moe;

@@ -1,6 +1,7 @@
-/* DeepSeek V2 and V3 and what was made like them (Kimi K2, Moonlight): latent attention, whose per-head matrices newer
- * files have apart and turned as MLX keeps them and older ones as the checkpoint does; a few dense layers, then
- * experts. The function that scores experts tells V2 (softmax) from V3 (sigmoid). */
+/* DeepSeek, the first mixture: llama's attention before its experts. DeepSeek V2 and V3 and what was made like them
+ * (Kimi K2, Moonlight): latent attention, whose per-head matrices newer files have apart and turned as MLX keeps them
+ * and older ones as the checkpoint does; a few dense layers, then experts. The function that scores experts tells V2
+ * (softmax) from V3 (sigmoid). */
 #include "convert/gguf_config.h"
 
 static const TensorRule attention[] = {
@@ -113,4 +114,42 @@ const Architecture gguf_deepseek_v2 = {
     .own_heads = true,
     .read = read_deepseek,
     .write = write_v2,
+};
+
+/* ---- the first ---- */
+
+static const ConfigField first_fields[] = {{"leading_dense_block_count", "first_k_dense_replace", FIELD_COUNT, true},
+                                           {"expert_count", "n_routed_experts", FIELD_SIZE, true},
+                                           {"expert_used_count", "num_experts_per_tok", FIELD_SIZE, true},
+                                           {"expert_feed_forward_length", NULL, FIELD_KNOWN, true},
+                                           {"expert_shared_count", "n_shared_experts", FIELD_COUNT, true},
+                                           {"expert_weights_scale", NULL, FIELD_KNOWN, false},
+                                           {"expert_gating_func", NULL, FIELD_KNOWN, false},
+                                           {0}};
+
+static bool read_first(GgufModel *m, Error *err) {
+    int64_t n_shared;
+    if (gguf_layer_value(m, "expert_gating_func", 0, 1) != 1 || gguf_layer_value(m, "expert_weights_scale", 0, 1) != 1)
+        return error_set(err,
+                         "weighs experts as the first DeepSeek does not (%s.expert_gating_func or "
+                         "expert_weights_scale)",
+                         m->arch->name);
+    if (!gguf_model_size(m, "expert_shared_count", 0, &n_shared, err)) return false;
+    m->size[SIZE_SHARED_FFN] = n_shared * m->size[SIZE_EXPERT_FFN]; /* each at most 2^30 */
+    return true;
+}
+
+const Architecture gguf_deepseek = {
+    .name = "deepseek",
+    .model_type = "deepseek",
+    .class_name = "DeepseekForCausalLM",
+    .rules = {gguf_rules_model, gguf_rules_norms, gguf_rules_attention, gguf_rules_mlp, gguf_rules_experts,
+              gguf_rules_shared_experts},
+    .fields = first_fields,
+    .bias_keys = {[BIASES_ATTENTION] = "attention_bias", [BIASES_MLP] = ""},
+    .constants = "  \"hidden_act\": \"silu\",\n  \"norm_topk_prob\": false,\n  \"moe_layer_freq\": 1,\n",
+    .expert_width = "moe_intermediate_size",
+    .permuted = true,
+    .mixed = true,
+    .read = read_first,
 };

@@ -16,6 +16,17 @@ const Architecture gguf_llama = {
     .permuted = true,
 };
 
+/* InternLM 2: converters part its fused matrix, so that llama by other names is llama. */
+const Architecture gguf_internlm2 = {
+    .name = "internlm2",
+    .model_type = "llama",
+    .class_name = "LlamaForCausalLM",
+    .rules = {gguf_rules_model, gguf_rules_norms, gguf_rules_attention, gguf_rules_mlp},
+    .bias_keys = {[BIASES_ATTENTION] = "attention_bias", [BIASES_MLP] = "mlp_bias"},
+    .constants = SILU,
+    .permuted = true,
+};
+
 /* ---- Mixtral ---- */
 
 static bool has_experts(const GgufModel *m) {

@@ -29,6 +29,9 @@ static const char qwen35[] = SPLIT(CONTRACTIONS "[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[
                                                 "| ?[^\\\\s\\\\p{L}\\\\p{M}\\\\p{N}]+[\\\\r\\\\n]*" SPACES);
 static const char seed_coder[] = SPLIT(CONTRACTIONS "[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}{1}"
                                                     "| ?[^\\\\s\\\\p{L}\\\\p{N}\\\\r\\\\n]+" SPACES);
+static const char bailing[] =
+    SPLIT("'(?i:[sdmt]|ll|ve|re)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?+\\\\p{L}+|\\\\p{N}"
+          "| ?[^\\\\s\\\\p{L}\\\\p{N}]++[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]|\\\\s+(?!\\\\S)|\\\\s+");
 static const char tekken[] = SPLIT("[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]*"
                                    "[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]+"
                                    "|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]+"
@@ -107,6 +110,8 @@ static const PreTokenizer table[] = {
     {"phi-2", gpt2, none, false, false, BYTES},
     {"stablelm2", qwen2, none, false, false, BYTES},
     {"minimax-m2", gpt4o, none, false, false, BYTES},
+    {"bailingmoe", bailing, none, false, false, BYTES},
+    {"bailingmoe2", bailing, none, false, false, BYTES},
 };
 
 enum { N_TABLE = sizeof table / sizeof *table };

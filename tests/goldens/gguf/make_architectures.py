@@ -23,6 +23,7 @@ import torch
 import transformers
 from conversion.base import ModelBase, ModelType, get_model_architecture
 from gguf.quants import dequantize
+from safetensors import safe_open
 from safetensors.torch import save_file
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -38,13 +39,16 @@ CONVERTED = ["llama-llama3rope", "llama-yarn", "mixtral", "qwen2", "qwen2_moe", 
 # What the converter wants to find in config.json; of Nomic's what its first files say.
 MISSING = {"cohere2": {"rotary_pct": 1.0}, "rwkv7": {"architectures": ["RWKV7ForCausalLM"]},
            "rwkv7-odd": {"architectures": ["RWKV7ForCausalLM"]},
+           "bailing_moe": {"architectures": ["BailingMoeV2ForCausalLM"], "head_dim": 8, "moe_shared_expert_intermediate_size": 16},
+           "internlm2": {"architectures": ["InternLM2ForCausalLM"]}, "minicpm": {"architectures": ["MiniCPMForCausalLM"]},
+           "deepseek": {"architectures": ["DeepseekForCausalLM"]},
            "nomic_bert": {"n_positions": 8192, "activation_function": "swiglu", "causal": False, "qkv_proj_bias": False,
                           "mlp_fc1_bias": False, "mlp_fc2_bias": False, "prenorm": False, "rotary_emb_fraction": 1.0,
                           "rotary_emb_interleaved": False, "rotary_emb_scale_base": None, "rotary_emb_base": 1000}}
 PLAIN = ["nemotron_h"]  # whose config.json is read as it is: transformers would add words of mixtures
 TOLERANCE = {"qwen3_5-quantised": 4e-3, "qwen3_5-tiled": 4e-3}  # integers, whose inputs are rounded, and a rule that doubles it
 MULTIPLIED = ["falcon_h1"]  # weights that are no longer of bfloat16 when converted
-FROM_MLX = ["rwkv7", "rwkv7-odd"]  # checkpoints of tests/goldens/mlx
+FROM_MLX = ["rwkv7", "rwkv7-odd", "bailing_moe", "internlm2", "minicpm", "deepseek"]  # checkpoints of tests/goldens/mlx
 ENCODERS = ["bert-cls", "xlm_roberta", "nomic_bert", "embeddinggemma", "modernbert"]
 SMALL = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
          "vocab_size": 96, "max_position_embeddings": 128, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
@@ -163,6 +167,19 @@ def dummy_vocabulary(self):
     self.gguf_writer.add_token_merges(["a b"])
 
 
+def as_published(path):
+    """Experts one by one again, and the router by its own name, where mlx-lm has them otherwise."""
+    with safe_open(path, "pt") as f:
+        tensors = {name: f.get_tensor(name) for name in f.keys()}
+    for name in list(tensors):
+        if ".switch_mlp." in name:
+            for i, expert in enumerate(tensors.pop(name)):
+                tensors[name.replace(".switch_mlp.", f".experts.{i}.")] = expert.contiguous()
+        elif ".gate.gate_proj." in name:
+            tensors[name.replace(".gate.gate_proj.", ".gate.")] = tensors.pop(name)
+    save_file(tensors, path)
+
+
 def convert(source, target, kind):
     with tempfile.TemporaryDirectory() as parent:
         folder = pathlib.Path(parent) / target.parent.name  # the model's name in the file
@@ -172,6 +189,8 @@ def convert(source, target, kind):
                 shutil.copytree(source / name, folder / name)
             elif (source / name).exists():
                 shutil.copy(source / name, folder)
+        if target.parent.name in FROM_MLX:
+            as_published(folder / "model.safetensors")
         config = json.loads((folder / "config.json").read_text())
         (folder / "config.json").write_text(json.dumps({**config, **MISSING.get(target.parent.name, {})}))
         params = ModelBase.load_hparams(folder, False)
