@@ -1,56 +1,19 @@
 /* A GGUF tensor becomes one to four tensors of the checkpoint ("parts": codes, scales, biases or sub-scales, d, dmin).
  * The plan lists them with their shapes, because a safetensors header comes first; writing then makes each part row by
- * row from the mapped source, in the row order of the checkpoint. A row is whole blocks, so undoing the interleaving
- * of q and k rows is only a matter of which row is read. */
+ * row (gguf_part.c). */
 #include "convert/gguf_weights.h"
 #include "base/arena.h"
 #include "base/memory.h"
 #include "convert/gguf_blocks.h"
+#include "convert/gguf_part.h"
 #include "file/mapping.h"
 #include "file/safetensors.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { NAME = 256, STEP_BYTES = 1 << 22 /* after so much, memory is released and progress reported */, MAX_APART = 64 };
-
-typedef enum PartKind {
-    PART_RAW,       /* the row's bytes */
-    PART_CODES,     /* codes, packed */
-    PART_SCALE,     /* the block's f16 scale as it is */
-    PART_BIAS,      /* the block's f16 minimum as it is, or -offset * scale in f16 */
-    PART_SCALE_F32, /* per group, multiplied out */
-    PART_BIAS_F32,
-    PART_SUB,       /* packed sub-scales */
-    PART_DMIN,      /* the block's f16 minimum */
-    PART_WIDE,      /* dequantised, rounded to f16 */
-    PART_FLOATS,    /* dequantised, in f32 */
-    PART_LEVEL,     /* the block's scale byte as it is */
-    PART_MINUS_ONE, /* floats less 1, in f32 */
-    PART_LOG_OF_NEG,
-    PART_ZEROS, /* a bias that the file leaves out: no source */
-} PartKind;
-
-typedef struct Part {
-    PartKind kind;
-    const GgufTensor *source; /* NULL: zeros */
-    const GgufTensor *below;  /* of the same type and shape, whose rows follow those of source; NULL: none */
-    const BlockFormat *format;
-    int64_t heads; /* rows are interleaved within so many heads; 0: as they are */
-    int64_t rows;
-    /* The last heads * dim rows (or the columns) are value heads of a delta rule, in the order of their key heads in
-     * the checkpoint, one of each key head in turn in the source; 0: they are not. */
-    int64_t value_heads, value_dim, key_heads;
-    bool columns;
-    bool conv;         /* with a last dimension of 1 */
-    int64_t stack;     /* the rows are so many matrices one after the other; 0: one matrix */
-    int64_t turns;     /* rows of this and of another take so many turns in the source; 0: they are all its rows */
-    bool second;       /* the other's come first */
-    int64_t first, of; /* these are the source's rows from `first`, of so many; 0: all */
-    size_t row_bytes;
-} Part;
 
 typedef struct QuantEntry {
     const char *module;
@@ -107,10 +70,6 @@ static bool add_quant_entry(WeightsPlan *p, const char *module, const char *mode
     const char *name = keep_name(p, module, "", err);
     if (name) p->quantized[p->n_quantized++] = (QuantEntry){name, mode, bits, group};
     return name != NULL;
-}
-
-static bool half_is_finite(const uint8_t *p) {
-    return (p[1] & 0x7C) != 0x7C;
 }
 
 /* Whether -offset * d stays within f16 for every block. A power of two times a finite half is exact otherwise. */
@@ -197,10 +156,6 @@ static bool plan_quantized(WeightsPlan *p, const char *module, Part part, Error 
     return plan_affine(p, module, part, wide, err);
 }
 
-static DType float_dtype(uint32_t type) {
-    return type == GGML_F32 ? DTYPE_F32 : type == GGML_F16 ? DTYPE_F16 : DTYPE_BF16;
-}
-
 /* Rows and matrices of a tensor; a vector's rows are its values, so that a bias can be put in order like a weight, and
  * only experts' make a stack: others have dimensions for ggml's sake. */
 static void set_rows(Part *part, const GgufTensor *t, bool vector, bool stacked) {
@@ -212,7 +167,7 @@ static void set_rows(Part *part, const GgufTensor *t, bool vector, bool stacked)
 static bool plan_matrix(WeightsPlan *p, const char *name, Part part, Error *err) {
     const GgufTensor *t = part.source;
     return part.format ? plan_quantized(p, name, part, err)
-                       : add_part(p, name, ".weight", float_dtype(t->type), t->shape[0], part, err);
+                       : add_part(p, name, ".weight", gguf_float_dtype(t->type), t->shape[0], part, err);
 }
 
 /* Two modules whose rows take turns in the source, n times: gate and up of n experts, b and a of n heads. */
@@ -241,7 +196,7 @@ static bool plan_mixes(WeightsPlan *p, const char *module, Part part, Error *err
     part.of = part.rows;
     part.rows /= N;
     for (int i = 0; i < N; i++, part.first += part.rows)
-        if (!add_part(p, module, names[i], float_dtype(part.source->type), 0, part, err)) return false;
+        if (!add_part(p, module, names[i], gguf_float_dtype(part.source->type), 0, part, err)) return false;
     return true;
 }
 
@@ -265,7 +220,7 @@ static bool is_zero_row(const GgufTensor *t, int64_t r) {
     const BlockFormat *f = block_format(t->type);
     int64_t step = f ? f->values : 1;
     const uint8_t *row = t->data + t->bytes / (uint64_t)t->shape[1] * (uint64_t)r;
-    size_t bytes = f ? (size_t)f->bytes : dtype_bytes(float_dtype(t->type));
+    size_t bytes = f ? (size_t)f->bytes : dtype_bytes(gguf_float_dtype(t->type));
     for (int64_t i = 0; i < t->shape[0]; i += step, row += bytes) {
         gguf_dequantize_row(t->type, row, step, values);
         for (int64_t k = 0; k < step; k++)
@@ -292,8 +247,8 @@ static bool plan_qkv(WeightsPlan *p, const char *module, bool bias, Part part, E
         char name[NAME];
         snprintf(name, sizeof name, "%.200s%s", module, names[i]);
         part.rows = i ? keys : queries;
-        bool ok =
-            bias ? add_part(p, name, ".bias", float_dtype(t->type), 0, part, err) : plan_matrix(p, name, part, err);
+        bool ok = bias ? add_part(p, name, ".bias", gguf_float_dtype(t->type), 0, part, err)
+                       : plan_matrix(p, name, part, err);
         if (!ok) return false;
     }
     return true;
@@ -341,7 +296,7 @@ static bool plan_tensor(WeightsPlan *p, const GgufTensor *t, Error *err) {
     if (rule->flags & RULE_LATER && at.layer == 0) return true;
     bool vector = at.bias || rule->in == SIZE_NONE, whole = rule->flags & RULE_WHOLE;
     Part part = {.source = t, .format = block_format(t->type), .kind = PART_RAW};
-    DType dtype = float_dtype(t->type);
+    DType dtype = gguf_float_dtype(t->type);
     gguf_rule_name(rule->to, at.layer, at.expert, "", module, sizeof module);
     set_rows(&part, t, vector, rule->flags & RULE_STACKED);
     part.conv = rule->flags & RULE_CONV && !vector;
@@ -496,147 +451,6 @@ bool weights_plan_quantization(const WeightsPlan *p, Buffer *out, Error *err) {
 
 /* ---- writing ---- */
 
-/* Where value r of the heads of values stands in the source. */
-static int64_t source_value(const Part *part, int64_t r) {
-    int64_t head = r / part->value_dim, group = part->value_heads / part->key_heads;
-    return (head % group * part->key_heads + head / group) * part->value_dim + r % part->value_dim;
-}
-
-/* Row r of the checkpoint stands in the file at: within a head, halves are interleaved. */
-static int64_t source_row(const Part *part, int64_t r) {
-    int64_t first = part->rows - part->value_heads * part->value_dim;
-    if (part->value_heads && !part->columns) return r < first ? r : first + source_value(part, r - first);
-    if (part->of) return part->first + r;
-    int64_t each = part->turns ? part->rows / part->turns : 0;
-    if (part->turns) return r / each * 2 * each + (part->second ? each : 0) + r % each;
-    if (!part->heads) return r;
-    int64_t size = part->rows / part->heads, half = size / 2, within = r % size;
-    return r - within + within % half * 2 + within / half;
-}
-
-static uint64_t source_row_bytes(const Part *part) {
-    if (part->of) return part->source->bytes / (uint64_t)part->of;
-    int64_t rows = part->turns ? 2 * part->rows : part->below ? part->rows / 2 : part->rows;
-    return part->source->bytes / (uint64_t)rows;
-}
-
-static bool copy_half(const uint8_t *from, uint8_t *to) {
-    to[0] = from[0];
-    to[1] = from[1];
-    return half_is_finite(from);
-}
-
-static bool bias_half(const BlockFormat *f, const uint8_t *block, uint8_t *out) {
-    if (f->min_at >= 0) return copy_half(block + f->min_at, out);
-    float d = half_to_float((uint16_t)(block[f->scale_at] | block[f->scale_at + 1] << 8));
-    uint16_t h = half_from_float((float)-f->offset * d);
-    out[0] = (uint8_t)h;
-    out[1] = (uint8_t)(h >> 8);
-    return half_is_finite(out);
-}
-
-static bool groups_f32(const BlockFormat *f, const uint8_t *block, bool bias, uint8_t *out) {
-    bool ok = true;
-    for (int j = 0; j < f->values / f->group; j++) {
-        float scale, min;
-        block_scale(f, block, j, &scale, &min);
-        float v = !bias ? scale : f->offset ? -((float)f->offset * scale) - min : -min;
-        ok = ok && v - v == 0.0f;
-        memcpy(out + 4 * j, &v, 4);
-    }
-    return ok;
-}
-
-/* The half of a block's scale or bias for each of its groups, which is one but where groups are shorter than blocks. */
-static bool repeat_half(const BlockFormat *f, const uint8_t *block, bool bias, uint8_t *out) {
-    bool ok = true;
-    for (int j = 0; j < (f->sub_bytes ? 1 : f->values / f->group); j++)
-        ok = (bias ? bias_half(f, block, out + 2 * j) : copy_half(block + f->scale_at, out + 2 * j)) && ok;
-    return ok;
-}
-
-static bool float_block(const BlockFormat *f, const uint8_t *block, uint8_t *out) {
-    float values[256];
-    bool ok = true;
-    gguf_dequantize_row(f->type, block, f->values, values);
-    for (int i = 0; i < f->values; i++) ok = ok && isfinite(values[i]);
-    memcpy(out, values, (size_t)f->values * sizeof *values);
-    return ok;
-}
-
-static bool wide_block(const BlockFormat *f, const uint8_t *block, uint8_t *out) {
-    float values[256];
-    gguf_dequantize_row(f->type, block, f->values, values);
-    for (int i = 0; i < f->values; i++) {
-        uint16_t h = half_from_float(values[i]);
-        out[2 * i] = (uint8_t)h;
-        out[2 * i + 1] = (uint8_t)(h >> 8);
-        if (!half_is_finite(out + 2 * i)) return false;
-    }
-    return true;
-}
-
-static bool write_block(const Part *part, const uint8_t *block, uint8_t *out) {
-    const BlockFormat *f = part->format;
-    uint8_t codes[256];
-    switch (part->kind) {
-    case PART_CODES:
-        f->codes(block, codes);
-        pack_codes(codes, f->values, f->bits, out);
-        return true;
-    case PART_SCALE: return repeat_half(f, block, false, out);
-    case PART_BIAS: return repeat_half(f, block, true, out);
-    case PART_DMIN: return copy_half(block + f->min_at, out);
-    case PART_SUB: memcpy(out, block + f->sub_at, (size_t)f->sub_bytes); return true;
-    case PART_SCALE_F32: return groups_f32(f, block, false, out);
-    case PART_BIAS_F32: return groups_f32(f, block, true, out);
-    case PART_WIDE: return wide_block(f, block, out);
-    case PART_FLOATS: return float_block(f, block, out);
-    case PART_LEVEL: out[0] = block[f->scale_at]; return out[0] != 255; /* which is no number */
-    default: /* the others have no blocks */ return false;
-    }
-}
-
-/* The floats of a row changed one by one; NULL for one that has no log. */
-static const uint8_t *make_changed(const Part *part, const uint8_t *from, uint8_t *row) {
-    for (size_t i = 0; i < part->row_bytes / 4; i++) {
-        float v;
-        gguf_dequantize_row(part->source->type, from + i * dtype_bytes(float_dtype(part->source->type)), 1, &v);
-        v = part->kind == PART_MINUS_ONE ? v - 1 : (float)log(-(double)v);
-        if (!isfinite(v)) return NULL;
-        memcpy(row + 4 * i, &v, 4);
-    }
-    return row;
-}
-
-/* A row of floats with the heads of its values in the checkpoint's order. */
-static const uint8_t *turn_columns(const Part *part, const uint8_t *from, uint8_t *row) {
-    size_t bytes = dtype_bytes(float_dtype(part->source->type));
-    for (int64_t i = 0; i < part->source->shape[0]; i += part->value_dim)
-        memcpy(row + (size_t)i * bytes, from + (size_t)source_value(part, i) * bytes, (size_t)part->value_dim * bytes);
-    return row;
-}
-
-/* Makes row r of a part in `row`, or points into the source; NULL for a scale that is not finite. */
-static const uint8_t *make_row(const Part *part, int64_t r, uint8_t *row) {
-    if (!part->source) return memset(row, 0, part->row_bytes);
-    const GgufTensor *t = part->source;
-    if (part->below && r >= part->rows / 2) {
-        t = part->below;
-        r -= part->rows / 2;
-    }
-    const uint8_t *from = t->data + source_row_bytes(part) * (uint64_t)source_row(part, r);
-    if (part->kind == PART_RAW) return part->columns ? turn_columns(part, from, row) : from;
-    if (part->kind == PART_MINUS_ONE || part->kind == PART_LOG_OF_NEG) return make_changed(part, from, row);
-    int64_t values = part->format->values, n = t->shape[0] / values;
-    size_t step = part->row_bytes / (size_t)n;
-    for (int64_t i = 0; i < n; i++) {
-        int64_t at = part->columns ? source_value(part, i * values) / values : i;
-        if (!write_block(part, from + at * part->format->bytes, row + (size_t)i * step)) return NULL;
-    }
-    return row;
-}
-
 static bool report(const WeightsPlan *p, uint64_t done, Error *err) {
     if (!p->options->progress || p->options->progress(p->options->context, done, p->bytes)) return true;
     return error_set(err, "the import was stopped");
@@ -644,9 +458,9 @@ static bool report(const WeightsPlan *p, uint64_t done, Error *err) {
 
 static bool write_part(const WeightsPlan *p, int i, SafetensorsWriter *w, uint8_t *row, uint64_t *done, Error *err) {
     const Part *part = &p->parts[i];
-    uint64_t from_row = part->source ? source_row_bytes(part) : part->row_bytes, since = 0;
+    uint64_t from_row = part->source ? part_source_row_bytes(part) : part->row_bytes, since = 0;
     for (int64_t r = 0; r < part->rows; r++) {
-        const uint8_t *bytes = make_row(part, r, row);
+        const uint8_t *bytes = part_row(part, r, row);
         if (!bytes)
             return error_set(err, "tensor \"%s\" has a %s: the file is damaged", part->source ? part->source->name : "",
                              part->format ? "scale that is not finite" : "value that it can not have");
