@@ -13,12 +13,19 @@
 static int write_error; /* errno of the first write that failed */
 static bool progress_drawn;
 
+/* Past stdio, which forgets what it held when Ctrl-C comes in the middle of a write. */
 bool output_write(const char *text, size_t n) {
     if (write_error) return false;
     errno = 0;
-    if (fwrite(text, 1, n, stdout) == n && fflush(stdout) == 0) return true;
-    write_error = errno ? errno : EIO;
-    return false;
+    if (fflush(stdout) != 0) write_error = errno ? errno : EIO;
+    while (n > 0 && !write_error) {
+        ssize_t written = write(STDOUT_FILENO, text, n);
+        if (written == 0 || (written < 0 && errno != EINTR)) write_error = written ? errno : EIO;
+        if (written <= 0) continue;
+        text += written;
+        n -= (size_t)written;
+    }
+    return !write_error;
 }
 
 bool output_text(const char *text) {

@@ -5,6 +5,7 @@ import re
 import select
 import signal
 import subprocess
+import termios
 import time
 
 import pytest
@@ -73,6 +74,15 @@ class Terminal:
                 data = b""
             assert data, f"the program ended before {pattern!r}; after {self.text[self.seen:]!r}"
             self.text += data.decode("utf-8", "replace")
+
+    def await_editor(self):
+        """Waits for the prompt, and until the line editor has the terminal: before that a Ctrl-D would be the terminal's own, and
+        lost to the editor."""
+        self.expect(">>> ")
+        end = time.monotonic() + 60
+        while termios.tcgetattr(self.fd)[3] & termios.ICANON:
+            assert time.monotonic() < end, "the line editor did not take the terminal"
+            time.sleep(0.001)
 
     def send(self, text):
         os.write(self.fd, text.encode())
@@ -157,6 +167,7 @@ def test_slash_commands(terminal, tape):
         t.send(typed + "\r")
         t.expect(re.escape(typed))  # the echo
         t.expect(re.escape(answer))
+    t.await_editor()
     t.send("\x04")
     assert t.status() == 0
 
@@ -198,19 +209,20 @@ def test_ctrl_c_stops_the_answer_and_not_the_program(terminal, tmp_path):
     t.expect("ticktocktick")
     t.send("\x03")
     t.expect("stopped")
-    t.expect(">>> ")
+    t.await_editor()
     t.send("half a line")
     t.expect("half a line")  # the terminal throws away what is unread at a Ctrl-C
     t.send("\x03")
-    t.expect(">>> ")
+    t.await_editor()
     t.send("\x03")
     t.expect("Ctrl-C again or /bye to leave")
-    t.expect(">>> ")
+    t.await_editor()
     t.send("x\x15\r")  # something else in between: the count begins again
-    t.expect(">>> ")
+    t.expect(r"\x1b\[\?2004l")  # the line was read: it is drawn anew for the x already
+    t.await_editor()
     t.send("\x03")
     t.expect("Ctrl-C again")
-    t.expect(">>> ")
+    t.await_editor()
     t.send("\x03")
     assert t.status() == 130
 
