@@ -133,6 +133,7 @@ extern const Architecture gguf_mamba, gguf_falcon_mamba, gguf_granite_hybrid, gg
 extern const Architecture gguf_mamba2, gguf_nemotron_h, gguf_nemotron_h_moe;
 extern const Architecture gguf_jamba;
 extern const Architecture gguf_rwkv7;
+extern const Architecture gguf_bitnet;
 extern const Architecture gguf_llama4;
 extern const Architecture gguf_minimax_m2;
 extern const Architecture gguf_ernie4_5, gguf_ernie4_5_moe;

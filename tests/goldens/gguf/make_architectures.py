@@ -40,7 +40,7 @@ CONVERTED = ["llama-llama3rope", "llama-yarn", "mixtral", "qwen2", "qwen2_moe", 
 MISSING = {"cohere2": {"rotary_pct": 1.0}, "rwkv7": {"architectures": ["RWKV7ForCausalLM"]},
            "rwkv7-odd": {"architectures": ["RWKV7ForCausalLM"]},
            "bailing_moe": {"architectures": ["BailingMoeV2ForCausalLM"], "head_dim": 8, "moe_shared_expert_intermediate_size": 16},
-           "internlm2": {"architectures": ["InternLM2ForCausalLM"]}, "minicpm": {"architectures": ["MiniCPMForCausalLM"]},
+           "bitnet": {"architectures": ["BitnetForCausalLM"]}, "internlm2": {"architectures": ["InternLM2ForCausalLM"]}, "minicpm": {"architectures": ["MiniCPMForCausalLM"]},
            "deepseek": {"architectures": ["DeepseekForCausalLM"]},
            "nomic_bert": {"n_positions": 8192, "activation_function": "swiglu", "causal": False, "qkv_proj_bias": False,
                           "mlp_fc1_bias": False, "mlp_fc2_bias": False, "prenorm": False, "rotary_emb_fraction": 1.0,
@@ -88,6 +88,9 @@ MADE = {
                       {"in_proj_qkv": T.Q8_0, "in_proj_z": T.Q8_0, "linear_attn.out_proj": T.Q4_K}),
     "phi": ("Phi", {**SMALL, "hidden_size": 64, "intermediate_size": 256, "num_hidden_layers": 2, "num_key_value_heads": 4, "hidden_act": "gelu_new"},
             {"q_proj": T.Q8_0, "k_proj": T.Q8_0, "v_proj": T.Q8_0}),
+    # The first BitNet, whose gate is silu; its weights are three values already.
+    "bitnet": ("BitNet", {**SMALL, "hidden_size": 256, "intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 2,
+                          "num_key_value_heads": 1, "head_dim": 128, "hidden_act": "silu"}, {"_proj": T.TQ2_0, "embed_tokens": T.Q8_0}),
     "llama4": ("Llama4Text", {**SMALL, "intermediate_size": 24, "intermediate_size_mlp": 48, "num_hidden_layers": 4,
                               "num_local_experts": 4, "num_experts_per_tok": 1, "interleave_moe_layer_step": 2}, {}),
     "gpt_oss-mxfp4": ("GptOss", {**SMALL, "intermediate_size": 32, "num_hidden_layers": 2, "num_local_experts": 3,
@@ -167,16 +170,20 @@ def dummy_vocabulary(self):
     self.gguf_writer.add_token_merges(["a b"])
 
 
+RENAMES = {".gate.gate_proj.": ".gate.", ".attn_sub_norm.": ".inner_attn_ln.", ".ffn_sub_norm.": ".ffn_layernorm."}
+
+
 def as_published(path):
-    """Experts one by one again, and the router by its own name, where mlx-lm has them otherwise."""
+    """Experts one by one again, and others by their own names, where mlx-lm or transformers has them otherwise."""
     with safe_open(path, "pt") as f:
         tensors = {name: f.get_tensor(name) for name in f.keys()}
     for name in list(tensors):
         if ".switch_mlp." in name:
             for i, expert in enumerate(tensors.pop(name)):
                 tensors[name.replace(".switch_mlp.", f".experts.{i}.")] = expert.contiguous()
-        elif ".gate.gate_proj." in name:
-            tensors[name.replace(".gate.gate_proj.", ".gate.")] = tensors.pop(name)
+        for ours, theirs in RENAMES.items():
+            if ours in name:
+                tensors[name.replace(ours, theirs)] = tensors.pop(name)
     save_file(tensors, path)
 
 
@@ -189,7 +196,7 @@ def convert(source, target, kind):
                 shutil.copytree(source / name, folder / name)
             elif (source / name).exists():
                 shutil.copy(source / name, folder)
-        if target.parent.name in FROM_MLX:
+        if target.parent.name in [*FROM_MLX, "bitnet"]:
             as_published(folder / "model.safetensors")
         config = json.loads((folder / "config.json").read_text())
         (folder / "config.json").write_text(json.dumps({**config, **MISSING.get(target.parent.name, {})}))
@@ -200,6 +207,8 @@ def convert(source, target, kind):
         for wrapped in (model, conversion.get_model_class("LlamaForCausalLM")):  # the latter is inside Mistral 3's
             wrapped.set_vocab = dummy_vocabulary
         model.no_mtp = True  # layers that predict further tokens: these have none
+        if target.parent.name == "bitnet":
+            model.weight_quant = lambda self, weight: weight
         if target.parent.name == "embeddinggemma":  # every third layer sees all there, not every sixth
             original = model.set_gguf_parameters
             model.set_gguf_parameters = lambda self: (original(self), self.gguf_writer.add_sliding_window_pattern(3))
@@ -315,7 +324,7 @@ def save(target, meta, logits):
 def make(name):
     family, settings, kinds = MADE[name]
     target = HERE / name
-    config = getattr(transformers, f"{family}Config")(**settings, tie_word_embeddings="Gemma" in family)
+    config = getattr(transformers, f"{family}Config")(**settings, tie_word_embeddings="Gemma" in family or family == "BitNet")
     config._attn_implementation = "eager"
     model = getattr(transformers, f"{family.removesuffix('Text')}ForCausalLM")(config).float().eval()
     rows = fill(model, kinds, seed=len(name))
