@@ -53,7 +53,8 @@ enum {
     RULE_MIXES = 1024,    /* six vectors in one, of RWKV: becomes .x_r, .x_w, .x_k, .x_v, .x_a and .x_g */
     RULE_QKV = 2048,      /* queries, keys and values one after the other: becomes .q_proj, .k_proj and .v_proj */
     RULE_APART = 4096,    /* a stack whose matrices become .0, .1 and so on */
-    RULE_PADDED = 8192    /* rows of zeros at the end are none of the checkpoint's */
+    RULE_PADDED = 8192,   /* rows of zeros at the end are none of the checkpoint's */
+    RULE_BY_HEAD = 16384  /* a vector as [heads, values of a head] */
 };
 
 typedef struct TensorRule {
@@ -80,6 +81,7 @@ typedef struct Architecture {
     const char *name;       /* general.architecture, and the prefix of its keys */
     const char *model_type; /* of config.json */
     const char *class_name; /* "LlamaForCausalLM" */
+    const char *root;       /* before all names: "language_model."; NULL: nothing */
     /* Of several rows with one name the first that fits; NULL fits. */
     bool (*fits)(const GgufModel *model);
     const TensorRule *rules[MAX_RULE_LISTS];    /* lists, each ended by a rule without names */
@@ -94,6 +96,7 @@ typedef struct Architecture {
     bool encoder;                               /* attention looks both ways */
     double mscale;                              /* yarn_log_multiplier times this is mscale_all_dim; 0: it must be 0 */
     bool yarn_exact;                            /* yarn's range is not rounded to whole dims */
+    bool nested_rope;                           /* all of it in "rope_parameters" */
     bool own_heads, own_rope;                   /* read and written by the functions below */
     bool (*read)(GgufModel *model, Error *err); /* after the common keys; NULL: nothing */
     bool (*write)(const GgufModel *model, Buffer *config, Error *err); /* more members, each "  ...,\n"; NULL */

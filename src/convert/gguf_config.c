@@ -95,8 +95,23 @@ static bool write_field(const GgufModel *m, const ConfigField *f, Buffer *out, E
     return error_set(err, "metadata %s.%s is not of the kind expected", m->arch->name, f->from);
 }
 
+/* Names as in newer files of transformers. */
+static void write_nested_rope(const GgufModel *m, Buffer *out) {
+    buffer_text(out, "  \"rope_parameters\": {\"rope_theta\": ");
+    gguf_number_repr(m->rope_theta, out);
+    buffer_text(out, ", \"partial_rotary_factor\": ");
+    gguf_number_repr((double)m->rotated / (double)m->head_dim, out);
+    buffer_text(out, ", ");
+    gguf_rope_members(m, out);
+    buffer_text(out, "},\n");
+}
+
 static void write_rope(const GgufModel *m, Buffer *out) {
     if (m->arch->own_rope) return;
+    if (m->arch->nested_rope) {
+        write_nested_rope(m, out);
+        return;
+    }
     gguf_config_number(out, "rope_theta", m->rope_theta);
     if (m->head_dim && m->arch->partial) /* also all of it: families differ in what absence means */
         gguf_config_number(out, "partial_rotary_factor", (double)m->rotated / (double)m->head_dim);

@@ -1,7 +1,8 @@
 /* Qwen3-Next: gated delta rule in three of four layers, attention with a gate in the fourth, experts in all. The file
  * holds every norm but the delta rule's own with 1 added, as the MLX layout does, and A = -exp(A_log). Older files keep
  * q, k, v and z fused key head by key head, as the checkpoint; newer ones have them apart, which is how Qwen 3.5 names
- * them: such a file becomes a Qwen 3.5 mixture, the same computation.
+ * them: such a file becomes a Qwen 3.5 mixture, the same computation. Names and config.json are those with which mlx-lm
+ * reads Qwen 3.5, too.
  *
  * Files of Qwen 3.5 itself have the value heads in another order: the first of each key head, then the second of each.
  * Rows go back into theirs, and so do the columns of the output where heads are whole blocks. Where a super-block spans
@@ -9,6 +10,7 @@
 #include "convert/gguf_blocks.h"
 #include "convert/gguf_config.h"
 
+#include <math.h>
 #include <stdio.h>
 
 /* The orders are those of Qwen 3.5, where a model has them. */
@@ -60,7 +62,7 @@ static const ConfigField fields[] = {
     {"ssm.group_count", "linear_num_key_heads", FIELD_SIZE, true},
     {"ssm.time_step_rank", "linear_num_value_heads", FIELD_SIZE, true},
     {"ssm.inner_size", NULL, FIELD_KNOWN, true},
-    {"full_attention_interval", "full_attention_interval", FIELD_SIZE, false},
+    {"full_attention_interval", NULL, FIELD_KNOWN, false},
     {"attention.recurrent_layers", NULL, FIELD_KNOWN, false},
     {"rope.dimension_sections", NULL, FIELD_KNOWN, false}, /* three counts of positions, which are one for text */
     {0}};
@@ -117,13 +119,25 @@ static bool read_turned(GgufModel *m, Error *err) {
     return true;
 }
 
+/* Every so manyth layer is full, as the list of layers has it where there is one: mlx-lm reads the number alone. */
+static bool write_interval(const GgufModel *m, Buffer *out, Error *err) {
+    double interval = gguf_layer_value(m, "full_attention_interval", 0, 4);
+    if (gguf_model_find(m, "attention.recurrent_layers")) {
+        int64_t first = 0;
+        while (first < m->n_layers && gguf_layer_value(m, "attention.recurrent_layers", first, 0) != 0) first++;
+        interval = (double)first + 1;
+        gguf_config_layer_types(m, "attention.recurrent_layers", 0, "linear_attention", "full_attention", out);
+    }
+    if (!(interval >= 1 && interval < 1 << 16) || floor(interval) != interval)
+        return error_set(err, "metadata %s.full_attention_interval is no number of layers", m->arch->name);
+    gguf_config_count(out, "full_attention_interval", (int64_t)interval);
+    return true;
+}
+
 static bool write_next(const GgufModel *m, Buffer *out, Error *err) {
-    (void)err;
     gguf_config_count(out, "linear_value_head_dim", m->value_dim);
     if (m->tiled) buffer_text(out, "  \"linear_value_head_order\": \"tiled\",\n");
-    if (gguf_model_find(m, "attention.recurrent_layers"))
-        gguf_config_layer_types(m, "attention.recurrent_layers", 0, "linear_attention", "full_attention", out);
-    return true;
+    return write_interval(m, out, err);
 }
 
 #define NEXT_CONSTANTS                                                                          \
@@ -136,7 +150,9 @@ static bool write_next(const GgufModel *m, Buffer *out, Error *err) {
 
 const Architecture gguf_qwen3_next_newer = {
     NEXT,
-    .model_type = "qwen3_5_moe_text",
+    .model_type = "qwen3_5_moe",
+    .root = "language_model.",
+    .nested_rope = true,
     .class_name = "Qwen3_5MoeForCausalLM",
     .fits = has_parts,
     .rules = {gguf_rules_model, layer_rules, newer_rules, gguf_rules_head_norms, gguf_rules_experts,
@@ -155,7 +171,9 @@ const Architecture gguf_qwen3_next = {
 
 const Architecture gguf_qwen3_5 = {
     .name = "qwen35",
-    .model_type = "qwen3_5_text",
+    .model_type = "qwen3_5",
+    .root = "language_model.",
+    .nested_rope = true,
     .class_name = "Qwen3_5ForCausalLM",
     .rules = {gguf_rules_model, layer_rules, apart_rules, gguf_rules_head_norms, gguf_rules_mlp},
     .fields = fields,
@@ -169,7 +187,9 @@ const Architecture gguf_qwen3_5 = {
 
 const Architecture gguf_qwen3_5_moe = {
     .name = "qwen35moe",
-    .model_type = "qwen3_5_moe_text",
+    .model_type = "qwen3_5_moe",
+    .root = "language_model.",
+    .nested_rope = true,
     .class_name = "Qwen3_5MoeForCausalLM",
     .rules = {gguf_rules_model, layer_rules, apart_rules, gguf_rules_head_norms, gguf_rules_experts,
               gguf_rules_shared_expert},

@@ -21,10 +21,10 @@ static const TensorRule time_rules[] = {
     {"blk.*.time_mix_key", "model.layers.*.attn.k_proj", SIZE_HIDDEN, SIZE_HIDDEN, 0, 0, 0},
     {"blk.*.time_mix_value", "model.layers.*.attn.v_proj", SIZE_HIDDEN, SIZE_HIDDEN, 0, 0, 0},
     {"blk.*.time_mix_output", "model.layers.*.attn.o_proj", SIZE_HIDDEN, SIZE_HIDDEN, 0, 0, 0},
-    {"blk.*.time_mix_ln", "model.layers.*.attn.g_norm", SIZE_HIDDEN, SIZE_NONE, 0, 0, BIASES_OTHER},
-    {"blk.*.time_mix_k_k.weight", "model.layers.*.attn.k_k", SIZE_HIDDEN, SIZE_NONE, 0, RULE_WHOLE, 0},
-    {"blk.*.time_mix_k_a.weight", "model.layers.*.attn.k_a", SIZE_HIDDEN, SIZE_NONE, 0, RULE_WHOLE, 0},
-    {"blk.*.time_mix_r_k.weight", "model.layers.*.attn.r_k", SIZE_HIDDEN, SIZE_NONE, 0, RULE_WHOLE, 0},
+    {"blk.*.time_mix_ln", "model.layers.*.attn.g_norm", SIZE_HIDDEN, SIZE_NONE, 0, RULE_BY_HEAD, BIASES_OTHER},
+    {"blk.*.time_mix_k_k.weight", "model.layers.*.attn.k_k", SIZE_HIDDEN, SIZE_NONE, 0, RULE_WHOLE | RULE_BY_HEAD, 0},
+    {"blk.*.time_mix_k_a.weight", "model.layers.*.attn.k_a", SIZE_HIDDEN, SIZE_NONE, 0, RULE_WHOLE | RULE_BY_HEAD, 0},
+    {"blk.*.time_mix_r_k.weight", "model.layers.*.attn.r_k", SIZE_HIDDEN, SIZE_NONE, 0, RULE_WHOLE | RULE_BY_HEAD, 0},
     {NULL, NULL, 0, 0, 0, 0, 0},
 };
 
@@ -45,7 +45,7 @@ static const TensorRule latent_rules[] = {
     {NULL, NULL, 0, 0, 0, 0, 0},
 };
 
-static const ConfigField fields[] = {{"wkv.head_size", "head_dim", FIELD_SIZE, true},
+static const ConfigField fields[] = {{"wkv.head_size", NULL, FIELD_KNOWN, true},
                                      {"feed_forward_length", "intermediate_size", FIELD_SIZE, true},
                                      {"attention.decay_lora_rank", "decay_low_rank_dim", FIELD_SIZE, true},
                                      {"attention.iclr_lora_rank", "a_low_rank_dim", FIELD_SIZE, true},
@@ -53,6 +53,12 @@ static const ConfigField fields[] = {{"wkv.head_size", "head_dim", FIELD_SIZE, t
                                      {"attention.gate_lora_rank", "gate_low_rank_dim", FIELD_SIZE, true},
                                      {"token_shift_count", NULL, FIELD_KNOWN, false},
                                      {0}};
+
+static bool read_rwkv7(GgufModel *m, Error *err) {
+    if (!gguf_model_size(m, "wkv.head_size", 0, &m->head_dim, err)) return false;
+    return m->size[SIZE_HIDDEN] % m->head_dim == 0 || error_set(err, "has %d values, which heads of %d do not divide",
+                                                                (int)m->size[SIZE_HIDDEN], (int)m->head_dim);
+}
 
 const Architecture gguf_rwkv7 = {
     .name = "rwkv7",
@@ -63,4 +69,5 @@ const Architecture gguf_rwkv7 = {
     .eps_name = "norm_eps",
     .own_heads = true,
     .own_rope = true,
+    .read = read_rwkv7,
 };

@@ -187,7 +187,17 @@ static bool plan_halves(WeightsPlan *p, const char *module, const char *const na
     return true;
 }
 
-/* RWKV's six, in the order of their letters. */
+/* The vector planned last as [first, second, the rest] (second 0: without). */
+static void set_shape(WeightsPlan *p, int64_t first, int64_t second) {
+    Tensor *t = &p->tensors[p->n - 1];
+    int64_t n = t->shape[0];
+    t->n_dims = 0;
+    t->shape[t->n_dims++] = first;
+    if (second) t->shape[t->n_dims++] = second;
+    t->shape[t->n_dims++] = n / first / (second ? second : 1);
+}
+
+/* RWKV's six, in the order of their letters, as rows of a batch of one. */
 static bool plan_mixes(WeightsPlan *p, const char *module, Part part, Error *err) {
     static const char *const names[] = {".x_r", ".x_w", ".x_k", ".x_v", ".x_a", ".x_g"};
     enum { N = sizeof names / sizeof *names };
@@ -195,8 +205,10 @@ static bool plan_mixes(WeightsPlan *p, const char *module, Part part, Error *err
         return error_set(err, "tensor \"%s\" does not have the values of six vectors", part.source->name);
     part.of = part.rows;
     part.rows /= N;
-    for (int i = 0; i < N; i++, part.first += part.rows)
+    for (int i = 0; i < N; i++, part.first += part.rows) {
         if (!add_part(p, module, names[i], gguf_float_dtype(part.source->type), 0, part, err)) return false;
+        set_shape(p, 1, 1);
+    }
     return true;
 }
 
@@ -269,6 +281,12 @@ static bool find_below(const WeightsPlan *p, Part *part, Error *err) {
     return true;
 }
 
+static void name_module(const Architecture *arch, const TensorRule *rule, int64_t layer, int64_t expert,
+                        char out[NAME]) {
+    int n = snprintf(out, NAME, "%s", arch->root ? arch->root : "");
+    gguf_rule_name(rule->to, layer, expert, "", out + n, NAME - (size_t)n);
+}
+
 /* What is undone of the order of rows. */
 static bool set_order(const GgufModel *m, const TensorRule *rule, Part *part, Error *err) {
     const GgufTensor *t = part->source;
@@ -297,7 +315,7 @@ static bool plan_tensor(WeightsPlan *p, const GgufTensor *t, Error *err) {
     bool vector = at.bias || rule->in == SIZE_NONE, whole = rule->flags & RULE_WHOLE;
     Part part = {.source = t, .format = block_format(t->type), .kind = PART_RAW};
     DType dtype = gguf_float_dtype(t->type);
-    gguf_rule_name(rule->to, at.layer, at.expert, "", module, sizeof module);
+    name_module(m->arch, rule, at.layer, at.expert, module);
     set_rows(&part, t, vector, rule->flags & RULE_STACKED);
     part.conv = rule->flags & RULE_CONV && !vector;
     if (!set_order(m, rule, &part, err)) return false;
@@ -317,7 +335,10 @@ static bool plan_tensor(WeightsPlan *p, const GgufTensor *t, Error *err) {
         part.kind = rule->flags & RULE_MINUS_ONE ? PART_MINUS_ONE : PART_LOG_OF_NEG;
         dtype = DTYPE_F32;
     }
-    return add_part(p, module, whole ? "" : at.bias ? ".bias" : ".weight", dtype, vector ? 0 : t->shape[0], part, err);
+    if (!add_part(p, module, whole ? "" : at.bias ? ".bias" : ".weight", dtype, vector ? 0 : t->shape[0], part, err))
+        return false;
+    if (rule->flags & RULE_BY_HEAD) set_shape(p, m->size[SIZE_HIDDEN] / m->head_dim, 0);
+    return true;
 }
 
 static bool plan_zeros_of(WeightsPlan *p, const TensorRule *rule, int64_t layer, Error *err) {
@@ -327,7 +348,7 @@ static bool plan_zeros_of(WeightsPlan *p, const TensorRule *rule, int64_t layer,
     if (!gguf_find_tensor(m->file, name)) return true;
     gguf_rule_name(rule->from, layer, -1, ".bias", name, sizeof name);
     if (gguf_find_tensor(m->file, name)) return true;
-    gguf_rule_name(rule->to, layer, -1, "", module, sizeof module);
+    name_module(m->arch, rule, layer, -1, module);
     int64_t stack = rule->flags & RULE_STACKED ? m->size[SIZE_EXPERTS] : 0;
     Part part = {.kind = PART_ZEROS, .rows = m->size[rule->out] * (stack ? stack : 1), .stack = stack};
     if (!add_part(p, module, ".bias", DTYPE_F32, 0, part, err)) return false;
