@@ -51,7 +51,8 @@ static bool model_open(Models *models, ServedModel *m, Error *err) {
     if (!loaded_open(&o, &m->loaded, err)) return false;
     if (m->loaded.chat_template) {
         if (!dialog_forms(NULL, NULL, m->loaded.chat_template, &m->forms, err)) return false;
-        if (!template_knows_tools(m->loaded.chat_template)) m->forms.calls = call_form_find("hermes"); /* toolless.h */
+        if (!m->forms.calls && !template_knows_tools(m->loaded.chat_template))
+            m->forms.calls = call_form_find("hermes"); /* toolless.h */
         if (m->loaded.tokenizer && !dialog_kept_ids(m->loaded.tokenizer, &m->forms, &m->kept, err)) return false;
     }
     m->embedder = embedder_new(m->loaded.folder.data, m->loaded.model, m->loaded.tokenizer, &m->no_embedder);

@@ -216,7 +216,7 @@ const char *template_source(const ChatTemplate *t) {
 }
 
 bool template_knows_tools(const ChatTemplate *t) {
-    return t->tool_source || strstr(t->source, "tool") != NULL;
+    return t->tool_source || strstr(t->source, "tool") || strstr(t->source, "function");
 }
 
 /* ---- variables ---- */

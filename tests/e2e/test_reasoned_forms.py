@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+import tape
 from tape import TEMPLATE
 
 THINKS = TEMPLATE + "{# <think> </think> <tool_call> #}"
@@ -107,3 +108,24 @@ def test_a_prefilled_answer_goes_on(serve):
     _, answer = s.post(CHAT, ASK | CHOICE | {"messages": [*ASK["messages"], {"role": "assistant", "content": ""}]})
     message = answer["choices"][0]["message"]
     assert "reasoning_content" not in message and message["content"] in CHOICE["guided_choice"]
+
+
+HARMONY = ("{% for m in messages %}<|start|>{{ m.role }}<|message|>{{ m.content }}<|end|>{% endfor %}{% if add_generation_prompt %}"
+           "<|start|>assistant{% endif %}{# <|channel|>analysis<|message|> <|channel|>commentary to=functions. #}")
+
+
+@pytest.mark.parametrize("pieces", [
+    ["<|channel|>", "analysis", "<|message|>", "hm", "<|end|>", "<|start|>", "assistant", "red"],
+    ["<|channel|>analysis<|message|>", "hm", "<|end|>", "<|start|>", "assistant", "<|channel|>final<|message|>", "red"],
+    ["<|channel|>final<|message|>", "red"],
+])
+def test_headers_stand_between_thoughts_and_answer(serve, monkeypatch, pieces):
+    monkeypatch.setattr(tape, "END", "<|return|>")
+    monkeypatch.setattr(tape, "ASSISTANT", "<|start|>assistant")
+    s = serve(pieces, special=[p for p in pieces if p.startswith("<|")], template=HARMONY, context=512)
+    thoughts = "hm" if "hm" in pieces else None
+    assert chat(s, **CHOICE) == (thoughts, "red")
+    _, answer = s.post(CHAT, ASK | {"tool_choice": "required", "tools": [{"type": "function", "function": {"name": "verf", "parameters": SCHEMA}}]})
+    message = answer["choices"][0]["message"]
+    assert message.get("reasoning_content") == thoughts and message["content"] is None
+    assert [json.loads(call["function"]["arguments"]) for call in message["tool_calls"]] == [{"kleur": "rood"}]
