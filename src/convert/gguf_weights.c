@@ -17,8 +17,9 @@ enum { NAME = 256, STEP_BYTES = 1 << 22 /* after so much, memory is released and
 
 typedef struct QuantEntry {
     const char *module;
-    const char *mode;
+    const char *mode; /* NULL: floats, widened from `type` */
     int bits, group;
+    uint32_t type;
 } QuantEntry;
 
 struct WeightsPlan {
@@ -68,7 +69,13 @@ static bool add_part(WeightsPlan *p, const char *module, const char *suffix, DTy
 
 static bool add_quant_entry(WeightsPlan *p, const char *module, const char *mode, int bits, int group, Error *err) {
     const char *name = keep_name(p, module, "", err);
-    if (name) p->quantized[p->n_quantized++] = (QuantEntry){name, mode, bits, group};
+    if (name) p->quantized[p->n_quantized++] = (QuantEntry){name, mode, bits, group, 0};
+    return name != NULL;
+}
+
+static bool add_widened(WeightsPlan *p, const char *module, uint32_t type, Error *err) {
+    const char *name = keep_name(p, module, "", err);
+    if (name) p->quantized[p->n_quantized++] = (QuantEntry){.module = name, .type = type};
     return name != NULL;
 }
 
@@ -135,7 +142,8 @@ static bool plan_quantized(WeightsPlan *p, const char *module, Part part, Error 
         snprintf(line, sizeof line, "%s: %s widened to F32, its scales are of fewer than 32 values", module, type);
         say(p, line);
         part.kind = PART_FLOATS;
-        return add_part(p, module, ".weight", DTYPE_F32, part.source->shape[0], part, err);
+        return add_part(p, module, ".weight", DTYPE_F32, part.source->shape[0], part, err) &&
+               add_widened(p, module, f->type, err);
     }
     if (f->sub_bytes && !p->options->mlx) return plan_super_blocks(p, module, part, err);
     if (f->sub_bytes && f->group == 16) {
@@ -426,7 +434,7 @@ void weights_plan_free(WeightsPlan *p) {
 /* ---- the quantization block ---- */
 
 static bool same_entry(const QuantEntry *a, const QuantEntry *b) {
-    return a->bits == b->bits && a->group == b->group && strcmp(a->mode, b->mode) == 0;
+    return a->mode && b->mode && a->bits == b->bits && a->group == b->group && strcmp(a->mode, b->mode) == 0;
 }
 
 /* The commonest form; the first of equals. */
@@ -435,7 +443,7 @@ static const QuantEntry *most_common(const WeightsPlan *p) {
     int best_count = 0;
     for (int i = 0; i < p->n_quantized; i++) {
         int count = 0;
-        bool seen = false;
+        bool seen = !p->quantized[i].mode;
         for (int j = 0; j < p->n_quantized; j++) {
             bool same = same_entry(&p->quantized[i], &p->quantized[j]);
             seen = seen || (same && j < i);
@@ -454,6 +462,18 @@ static void write_entry(const QuantEntry *e, Buffer *out) {
     buffer_printf(out, "\"group_size\": %d, \"bits\": %d, \"mode\": \"%s\"", e->group, e->bits, e->mode);
 }
 
+/* Why modules are floats, which `inspect` shows. */
+static void write_widened(const WeightsPlan *p, Buffer *out) {
+    int n = 0;
+    for (int i = 0; i < p->n_quantized; i++) {
+        const QuantEntry *e = &p->quantized[i];
+        if (e->mode) continue;
+        buffer_printf(out, "%s\"%s\": \"%s, whose scales are of fewer than 32 values\"",
+                      n++ ? ", " : ",\n    \"widened\": {", e->module, ggml_type_name(e->type));
+    }
+    if (n) buffer_byte(out, '}');
+}
+
 bool weights_plan_quantization(const WeightsPlan *p, Buffer *out, Error *err) {
     const QuantEntry *common = most_common(p);
     if (!common) return true;
@@ -461,11 +481,12 @@ bool weights_plan_quantization(const WeightsPlan *p, Buffer *out, Error *err) {
     write_entry(common, out);
     for (int i = 0; i < p->n_quantized; i++) {
         const QuantEntry *e = &p->quantized[i];
-        if (same_entry(e, common)) continue;
+        if (!e->mode || same_entry(e, common)) continue;
         buffer_printf(out, ",\n    \"%s\": {", e->module);
         write_entry(e, out);
         buffer_byte(out, '}');
     }
+    write_widened(p, out);
     buffer_byte(out, '}');
     return !out->failed || error_memory(err, "config.json");
 }

@@ -244,7 +244,9 @@ bool bind_plan_weight(Binder *b, const LinearSpec *spec, int layer, int expert, 
                          checkpoint_folder(b->names->checkpoint), name);
     snprintf(name, sizeof name, "%s.scales", module);
     const Tensor *scales = checkpoint_find(b->names->checkpoint, name);
-    return scales ? plan_quantized(b, module, scales, plan) : plan_float(b, module, suffix, plan);
+    if (scales) return plan_quantized(b, module, scales, plan);
+    plan->origin = quantization_widened(&b->quantization, module);
+    return plan_float(b, module, suffix, plan);
 }
 
 bool bind_plan_bias(Binder *b, const LinearSpec *spec, int layer, int expert, LinearPlan *plan) {

@@ -17,7 +17,7 @@ typedef struct LinearPlan {
         *parts[PLAN_PARTS]; /* weight, scales, biases, d, dmin; of a published form codes, scales, zeros, groups */
     PackedSource packed;    /* in place of `source`, whose rows and cols it has; rows 0: not so */
     bool ternary;           /* floats that BitNet's layers make ternary */
-    const char *origin;     /* of a published form, for inspect: "awq" */
+    const char *origin;     /* of another form, for inspect: "awq" */
     const Tensor *bias;
     int slot, n_slots; /* which one of a stack of experts; 0 of 1 */
     bool stacked;

@@ -64,13 +64,21 @@ static bool read_module(const JsonMember *m, Error *err) {
 }
 
 static bool is_default_field(const char *key) {
-    return strcmp(key, "group_size") == 0 || strcmp(key, "bits") == 0 || strcmp(key, "mode") == 0;
+    return strcmp(key, "group_size") == 0 || strcmp(key, "bits") == 0 || strcmp(key, "mode") == 0 ||
+           strcmp(key, "widened") == 0;
+}
+
+static bool read_widened(const JsonValue *block, Error *err) {
+    const JsonValue *v = json_get_set(block, "widened");
+    bool ok = !v || v->type == JSON_OBJECT;
+    for (uint32_t i = 0; ok && v && i < v->length; i++) ok = v->members[i].value.type == JSON_STRING;
+    return ok || error_set(err, "config.json: \"quantization\": \"widened\" is not an object of strings");
 }
 
 /* MLX's block: a default and modules that differ from it. */
 static bool read_mlx(const JsonValue *block, Error *err) {
     QuantSpec spec;
-    if (!read_entry(block, "\"quantization\"", &spec, err)) return false;
+    if (!read_entry(block, "\"quantization\"", &spec, err) || !read_widened(block, err)) return false;
     for (uint32_t i = 0; i < block->length; i++)
         if (!is_default_field(block->members[i].key) && !read_module(&block->members[i], err)) return false;
     return true;
@@ -107,4 +115,8 @@ QuantSpec quantization_of(const Quantization *q, const char *module) {
     read_entry(entry ? entry : q->object, "", &spec, NULL);
     spec.off = false;
     return spec;
+}
+
+const char *quantization_widened(const Quantization *q, const char *module) {
+    return q->object ? json_string(json_get_set(json_get_set(q->object, "widened"), module)) : NULL;
 }

@@ -24,5 +24,7 @@ bool quantization_read(const JsonValue *config, const IgnoredKeys *ignored, Quan
 void quantization_clear(Quantization *q);
 /* What MLX's block says of a module ("model.layers.0.mlp.up_proj"): its override, else the default. */
 QuantSpec quantization_of(const Quantization *q, const char *module);
+/* What an import widened a module of floats from, and why: its block's "widened", which is ours; NULL: nothing. */
+const char *quantization_widened(const Quantization *q, const char *module);
 
 #endif

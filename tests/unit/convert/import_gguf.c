@@ -214,6 +214,10 @@ static void types_that_are_looked_up_are_exact(void **state) {
         assert_non_null(strstr(said, "model.layers.1.self_attn.q_proj: IQ2_S widened"));
         assert_non_null(strstr(said, "model.layers.1.self_attn.v_proj: IQ1_M widened"));
         assert_null(strstr(said, "IQ4"));
+        const JsonValue *why = json_get(json_get(checkpoint_config(c), "quantization"), "widened");
+        assert_int_equal(why->length, 3);
+        assert_true(json_equals(json_get(why, "model.layers.1.self_attn.v_proj"),
+                                "IQ1_M, whose scales are of fewer than 32 values"));
         assert_int_equal(part(c, "model.embed_tokens", ".scales")->dtype, DTYPE_F16);
         assert_int_equal(part(c, "lm_head", ".scales")->shape[1], 2); /* of 128 inputs */
         gguf_close(g);

@@ -67,6 +67,22 @@ static void an_override_is_found_under_the_name_of_the_module(void **state) {
     json_free(doc);
 }
 
+static void what_an_import_widened_is_said(void **state) {
+    JsonDoc *doc = parse("{\"quantization\": {\"bits\": 4, \"widened\": {\"m.up\": \"IQ2_S, and why\"}}}");
+    JsonDoc *without = parse("{}");
+    Quantization q, none;
+    (void)state;
+    assert_true(quantization_read(json_root(doc), NULL, &q, NULL));
+    assert_string_equal(quantization_widened(&q, "m.up"), "IQ2_S, and why");
+    assert_null(quantization_widened(&q, "m.down"));
+    assert_true(quantization_read(json_root(without), NULL, &none, NULL));
+    assert_null(quantization_widened(&none, "m.up"));
+    assert_refused("{\"quantization\": {\"bits\": 4, \"widened\": {\"m.up\": 2}}}", "is not an object of strings");
+    assert_refused("{\"quantization\": {\"bits\": 4, \"widened\": true}}", "is not an object of strings");
+    json_free(doc);
+    json_free(without);
+}
+
 static void absent_is_absent(void **state) {
     JsonDoc *doc = parse("{\"quantization\": null}");
     Quantization q;
@@ -97,6 +113,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_default_holds_where_nothing_else_is_said),
         cmocka_unit_test(an_override_is_found_under_the_name_of_the_module),
+        cmocka_unit_test(what_an_import_widened_is_said),
         cmocka_unit_test(absent_is_absent),
         cmocka_unit_test(other_methods_and_odd_values_are_refused),
     };
