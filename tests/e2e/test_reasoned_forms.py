@@ -1,10 +1,13 @@
 """Answers of a given form from models that think first: the form begins where the thoughts end, whether the prompt or the model
 itself opens them, in every protocol and in streams."""
 import json
+import pathlib
+import re
 
 import pytest
 
 import tape
+from served import Served
 from tape import TEMPLATE
 
 THINKS = TEMPLATE + "{# <think> </think> <tool_call> #}"
@@ -129,3 +132,50 @@ def test_headers_stand_between_thoughts_and_answer(serve, monkeypatch, pieces):
     message = answer["choices"][0]["message"]
     assert message.get("reasoning_content") == thoughts and message["content"] is None
     assert [json.loads(call["function"]["arguments"]) for call in message["tool_calls"]] == [{"kleur": "rood"}]
+
+
+@pytest.fixture(scope="module")
+def dice(program, tmp_path_factory):
+    """A server whose model has random weights and a vocabulary of single characters: what it says, the form says."""
+    golden = pathlib.Path(__file__).resolve().parent.parent / "goldens" / "hf" / "llama"
+    folder = tape.dress(golden, tmp_path_factory.mktemp("dice") / "m")
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    config["chat_template"] += "{# <think> </think> <tool_call> #}"
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    s = Served(program, folder)
+    yield s
+    assert s.stop() == 0
+
+
+def throw(dice, **fields):
+    """Sixteen answers at a temperature where anything goes."""
+    status, answer = dice.post(CHAT, ASK | {"temperature": 2, "n": 16, "thinking_budget": 3, "add_generation_prompt": True} | fields)
+    assert status == 200, answer
+    return [(choice["message"], choice["finish_reason"]) for choice in answer["choices"]]
+
+
+@pytest.mark.parametrize("pattern", ["[a-c]{3}", "<t[0-9]|b+c?", "(?:<think)?[xy]{2}"])
+def test_whatever_is_drawn_has_the_form(dice, pattern):
+    """Also where the opening mark and the form begin alike."""
+    drawn = [answer for seed in range(4) for answer in throw(dice, guided_regex=pattern, seed=seed)]
+    assert all(finish == "stop" and re.fullmatch(pattern, message["content"]) for message, finish in drawn)
+    assert {"reasoning_content" in message for message, _ in drawn} == {True, False}
+
+
+@pytest.mark.parametrize("parallel", [True, False])
+def test_whatever_is_drawn_is_calls_or_has_the_form(dice, parallel):
+    number = {"type": "object", "properties": {"c": {"type": "integer", "minimum": 1, "maximum": 30}}, "required": ["c"],
+              "additionalProperties": False}
+    truth = {"type": "object", "properties": {"c": {"type": "boolean"}}, "required": ["c"], "additionalProperties": False}
+    kinds = set()
+    for message, finish in throw(dice, tools=[{"type": "function", "function": {"name": "w", "parameters": number}}], max_tokens=400,
+                                 parallel_tool_calls=parallel, response_format={"type": "json_schema", "json_schema": {"name": "n", "schema": truth}}):
+        calls = [call["function"] for call in message.get("tool_calls", [])]
+        kinds.add(bool(calls))
+        assert all(call["name"] == "w" and 1 <= json.loads(call["arguments"])["c"] <= 30 for call in calls)
+        assert parallel or len(calls) <= 1
+        if finish == "tool_calls":
+            assert calls and not message["content"]
+        elif finish == "stop":
+            assert not calls and json.loads(message["content"])["c"] in (True, False)
+    assert kinds == {True, False}
