@@ -90,6 +90,15 @@ static void two_bits(const uint8_t *q, uint8_t *out) {
     for (int e = 0; e < 256; e++) out[e] = q[e / 128 * 32 + e % 32] >> 2 * (e / 32 % 4) & 3;
 }
 
+/* Two signs as the outer two of three values. */
+static void codes_q1_0(const uint8_t *block, uint8_t *out) {
+    for (int i = 0; i < 128; i++) out[i] = (uint8_t)((block[2 + i / 8] >> i % 8 & 1) * 2);
+}
+
+static void codes_q2_0(const uint8_t *block, uint8_t *out) {
+    for (int i = 0; i < 64; i++) out[i] = block[2 + i / 4] >> i % 4 * 2 & 3;
+}
+
 static void codes_q2_k(const uint8_t *block, uint8_t *out) {
     two_bits(block + 16, out);
 }
@@ -186,6 +195,8 @@ static const BlockFormat formats[] = {
     {ROW(GGML_IQ1_S, "affine", 256, 50, 2, 32, 1, 0, -1, gguf_codes_iq1_s), .sub_at = 34, .unit = 0.125f,
      .sub_scale = gguf_sub_iq1_s},
     {ROW(GGML_IQ4_NL, "affine", 32, 18, 8, 32, 128, 0, -1, gguf_codes_iq4_nl)},
+    {ROW(GGML_Q1_0, "affine", 128, 18, 2, 128, 1, 0, -1, codes_q1_0)},
+    {ROW(GGML_Q2_0, "affine", 64, 18, 2, 64, 1, 0, -1, codes_q2_0)},
     {ROW(GGML_TQ1_0, "affine", 256, 54, 2, 128, 1, 52, -1, gguf_codes_tq1_0)},
     {ROW(GGML_TQ2_0, "affine", 256, 66, 2, 128, 1, 64, -1, two_bits)},
     {.type = GGML_IQ2_XS, .values = 256, .bytes = 74, .floats = gguf_floats_iq2_xs},

@@ -316,12 +316,13 @@ static bool read_sizes(GgufModel *m, Error *err) {
 static bool check_type(const GgufTensor *t, bool vector, Error *err) {
     bool is_float = t->type == GGML_F32 || t->type == GGML_F16 || t->type == GGML_BF16;
     if (is_float || (!vector && block_format(t->type))) return true;
-    return error_set(err, "tensor \"%s\" has the type %s (%u), which can not be imported %s", t->name,
-                     ggml_type_name(t->type), t->type,
-                     vector
-                         ? "here; known: F32, F16, BF16"
-                         : "yet; known: F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, IQ1 to IQ4, TQ1_0, "
-                           "TQ2_0, MXFP4");
+    return error_set(
+        err, "tensor \"%s\" has the type %s (%u), which can not be imported %s", t->name, ggml_type_name(t->type),
+        t->type,
+        vector
+            ? "here; known: F32, F16, BF16"
+            : "yet; known: F32, F16, BF16, Q1_0, Q2_0, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, IQ1 to IQ4, TQ1_0, "
+              "TQ2_0, MXFP4");
 }
 
 static int64_t count_values(const GgufTensor *t) {

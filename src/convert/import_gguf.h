@@ -15,7 +15,7 @@
  *     P.d F16 [rows, K / 256], and P.dmin likewise for q2_k, q4_k, q5_k
  *   w = (d * scale) * (code - offset) - (dmin * min), products in f32 (offset 4 for q3_k, 32 for q6_k, else 0).
  * - IQ4, IQ3, IQ2_XXS, IQ1_S: affine, group 32, their looked-up values as codes; scales and biases F32 (IQ4_NL: F16).
- *   TQ1_0, TQ2_0: affine, group 128. IQ2_XS, IQ2_S, IQ1_M: F32.
+ *   TQ1_0, TQ2_0, Q1_0: affine, group 128; Q2_0: 64. IQ2_XS, IQ2_S, IQ1_M: F32.
  * With `mlx`, q4_k and q5_k become affine of group 32 with F32 scales and biases, and types with groups of 16, which
  * MLX does not have, F16 weights. */
 #ifndef LOCKSTEP_CONVERT_IMPORT_GGUF_H

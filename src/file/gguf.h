@@ -60,6 +60,8 @@ enum {
     GGML_TQ1_0 = 34,
     GGML_TQ2_0 = 35,
     GGML_MXFP4 = 39,
+    GGML_Q1_0 = 41,
+    GGML_Q2_0 = 42,
 };
 
 enum { GGUF_MAX_DIMS = 4 };

@@ -45,6 +45,21 @@ static void from_hex(const char *hex, uint8_t *out) {
     for (unsigned v; sscanf(hex, "%2x", &v) == 1; hex += 2) *out++ = (uint8_t)v;
 }
 
+/* Neither is in the reference: a bit is a sign, two bits are -1, 0, 1 and 2. d is 0.5. */
+static void q1_0_and_q2_0_by_hand(void **state) {
+    (void)state;
+    uint8_t block[18] = {0x00, 0x38, 0x01, 0x80, 0xE4};
+    float out[128];
+    assert_true(gguf_dequantize_row(GGML_Q1_0, block, 128, out));
+    for (int i = 0; i < 128; i++) {
+        bool set = i == 0 || i == 15 || i == 18 || (i >= 21 && i < 24);
+        assert_true(out[i] == (set ? 0.5f : -0.5f));
+    }
+    assert_true(gguf_dequantize_row(GGML_Q2_0, block, 64, out));
+    const float expected[12] = {0, -0.5f, -0.5f, -0.5f, -0.5f, -0.5f, -0.5f, 0.5f, -0.5f, 0, 0.5f, 1};
+    for (int i = 0; i < 64; i++) assert_true(out[i] == (i < 12 ? expected[i] : -0.5f));
+}
+
 static void q4_1_by_hand(void **state) {
     (void)state;
     uint8_t block[20];
@@ -135,6 +150,7 @@ static void codes_are_one_bit_stream(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_equal_the_reference),
+        cmocka_unit_test(q1_0_and_q2_0_by_hand),
         cmocka_unit_test(q4_1_by_hand),
         cmocka_unit_test(q4_k_by_hand),
         cmocka_unit_test(q6_k_by_hand),
