@@ -8,9 +8,10 @@
 enum { MOST_UNSENT = 1 << 20, LOOK_AGAIN_MILLISECONDS = 20, SILENCE_SECONDS = 10 };
 
 typedef struct Choice {
-    Reply *reply; /* NULL: the text as it is */
-    int stop;     /* as of its end */
-    int n_tokens;
+    Reply *reply;             /* NULL: the text as it is */
+    int stop;                 /* as of its end */
+    int n_tokens, n_thoughts; /* of the tokens those that are reasoning */
+    bool thinks;              /* the text now is */
     bool cut;
 } Choice;
 
@@ -48,8 +49,13 @@ static void note_sound(Ask *a) {
 
 static bool take_part(void *context, const ReplyEvent *event, Error *err) {
     Ask *a = context;
+    Choice *c = &a->choices[a->choice];
     (void)err;
-    if (a->writer->part && !a->choices[a->choice].cut) a->writer->part(a->context, a->choice, event);
+    if (c->cut) return true;
+    bool thinks = event->part == REPLY_REASONING; /* the last token was counted as what came before it */
+    c->n_thoughts += thinks - c->thinks;
+    c->thinks = thinks;
+    if (a->writer->part) a->writer->part(a->context, a->choice, event);
     return true;
 }
 
@@ -68,6 +74,7 @@ static bool take_event(Ask *a, int choice, const JobEvent *e, Error *err) {
         return error_set(err, "%s", e->error ? e->error : "the server is stopping");
     if (e->id >= 0 && !c->cut) {
         c->n_tokens++;
+        c->n_thoughts += c->thinks;
         if (a->writer->token) a->writer->token(a->context, choice, e);
     }
     if (!e->text) return error_memory(err, "the answer");
@@ -137,8 +144,10 @@ static bool make_choices(Ask *a, const AskOptions *o, Error *err) {
     a->choices = mem_zeroed((size_t)a->n_choices, sizeof *a->choices);
     a->jobs = mem_zeroed((size_t)o->n_requests, sizeof *a->jobs);
     if (!a->choices || !a->jobs) return error_memory(err, "the answer");
-    for (int i = 0; o->how && i < a->n_choices; i++)
+    for (int i = 0; o->how && i < a->n_choices; i++) {
         if (!(a->choices[i].reply = reply_new(o->how, take_part, a, err))) return false;
+        a->choices[i].thinks = o->how->reasoning && o->how->reasoning_is_open;
+    }
     for (; a->n_jobs < o->n_requests; a->n_jobs++)
         if (!(a->jobs[a->n_jobs] = job_new(&o->requests[a->n_jobs], o->n_choices, server_ring, &a->bell, err)))
             return false;
@@ -196,6 +205,12 @@ JobUsage ask_usage(const Ask *a) {
     }
     for (int i = 0; i < a->n_choices; i++) all.n_answer += a->choices[i].n_tokens;
     return all;
+}
+
+int ask_thoughts(const Ask *a) {
+    int n = 0;
+    for (int i = 0; i < a->n_choices; i++) n += a->choices[i].n_thoughts;
+    return n;
 }
 
 int ask_stop(const Ask *a, int choice) {

@@ -35,6 +35,7 @@ typedef struct AskOptions {
 /* Submits it. False when it is refused: 400 for a request that can not run, 503 when too many wait. */
 bool ask_start(const AskOptions *options, Ask **out, ApiError *err);
 JobUsage ask_usage(const Ask *a); /* of all prompts, without what was cut; the times are the longest */
+int ask_thoughts(const Ask *a);   /* of the tokens of all answers those that are reasoning */
 /* Which of its request's stop strings ended a choice, -1: none. Valid from its end on. */
 int ask_stop(const Ask *a, int choice);
 /* A choice is long enough: nothing more of it is passed on or counted, and it ends as if the model had ended it here.

@@ -24,11 +24,13 @@ void openai_write_head(Buffer *out, const char *id, const char *object, int64_t 
     api_write_text(out, "model", model, strlen(model));
 }
 
-void openai_write_usage(Buffer *out, JobUsage u) {
+void openai_write_usage(Buffer *out, const Ask *ask) {
+    JobUsage u = ask_usage(ask);
     buffer_printf(out,
                   "\"usage\": {\"prompt_tokens\": %d, \"completion_tokens\": %d, \"total_tokens\": %d, "
-                  "\"prompt_tokens_details\": {\"cached_tokens\": %d}}",
-                  u.n_prompt, u.n_answer, u.n_prompt + u.n_answer, u.n_cached);
+                  "\"prompt_tokens_details\": {\"cached_tokens\": %d}, "
+                  "\"completion_tokens_details\": {\"reasoning_tokens\": %d}}",
+                  u.n_prompt, u.n_answer, u.n_prompt + u.n_answer, u.n_cached, ask_thoughts(ask));
 }
 
 void openai_write_token(Buffer *out, const Tokenizer *t, int32_t id) {

@@ -2,8 +2,7 @@
 #ifndef LOCKSTEP_SERVE_OPENAI_H
 #define LOCKSTEP_SERVE_OPENAI_H
 
-#include "engine/job.h"
-#include "serve/api.h"
+#include "serve/ask.h"
 #include "text/reply.h"
 #include "text/tokenizer.h"
 
@@ -17,7 +16,7 @@ void openai_call_id(const ReplyEvent *call, char out[OPENAI_CALL_ID]);
 /* {"id": ..., "object": ..., "created": ..., "model": ..., without its end. */
 void openai_write_head(Buffer *out, const char *id, const char *object, int64_t created, const char *model);
 /* "usage": {...} */
-void openai_write_usage(Buffer *out, JobUsage usage);
+void openai_write_usage(Buffer *out, const Ask *ask);
 /* One item of logprobs.content. */
 void openai_write_score(Buffer *out, const Tokenizer *t, const TokenScore *score, bool hash);
 /* "token": ..., of one id: its text (as UTF-8) and its true bytes. */

@@ -192,7 +192,7 @@ static void stream_done(Chat *c) {
         buffer_reset(&c->out);
         openai_write_head(&c->out, c->id, "chat.completion.chunk", c->created, c->converse.model->name);
         buffer_text(&c->out, ", \"choices\": [], ");
-        openai_write_usage(&c->out, ask_usage(c->ask));
+        openai_write_usage(&c->out, c->ask);
         buffer_byte(&c->out, '}');
         sse_send(c->exchange, NULL, &c->out);
     }
@@ -210,7 +210,7 @@ static void on_done(void *context) {
         buffer_text(&c->out, ", \"choices\": [");
         for (int i = 0; i < c->n; i++) write_choice(c, i);
         buffer_text(&c->out, "], ");
-        openai_write_usage(&c->out, ask_usage(c->ask));
+        openai_write_usage(&c->out, c->ask);
         buffer_byte(&c->out, '}');
         exchange_reply_json(c->exchange, 200, &c->out);
     }

@@ -161,7 +161,7 @@ static void on_idle(void *context) {
 
 static void write_end(Completion *c) {
     buffer_text(&c->out, "], ");
-    openai_write_usage(&c->out, ask_usage(c->ask));
+    openai_write_usage(&c->out, c->ask);
     buffer_byte(&c->out, '}');
 }
 

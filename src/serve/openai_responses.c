@@ -26,8 +26,6 @@ typedef struct Response {
     char id[40];
     int64_t created;
     FinishReason finish;
-    int n_reasoning; /* tokens of the answer */
-    bool reasons;    /* the tokens now are thoughts */
 } Response;
 
 static void response_free(Response *r) {
@@ -79,7 +77,7 @@ static void write_usage(const Response *r, Buffer *out) {
     buffer_printf(out,
                   ", \"usage\": {\"input_tokens\": %d, \"input_tokens_details\": {\"cached_tokens\": %d}, "
                   "\"output_tokens\": %d, \"output_tokens_details\": {\"reasoning_tokens\": %d}, \"total_tokens\": %d}",
-                  u.n_prompt, u.n_cached, u.n_answer, r->n_reasoning, u.n_prompt + u.n_answer);
+                  u.n_prompt, u.n_cached, u.n_answer, ask_thoughts(r->ask), u.n_prompt + u.n_answer);
 }
 
 /* failed: why, or NULL. */
@@ -120,17 +118,12 @@ static void send_state(Response *r, const char *type, const char *status, const 
 static void on_token(void *context, int choice, const JobEvent *e) {
     Response *r = context;
     (void)choice;
-    r->n_reasoning += r->reasons;
     if (r->scores && e->score) response_score(&r->output, r->converse.model->loaded.tokenizer, e->score);
 }
 
-/* A token was counted as what came before it, until its part tells otherwise. */
 static void on_part(void *context, int choice, const ReplyEvent *e) {
     Response *r = context;
-    bool reasons = e->part == REPLY_REASONING;
     (void)choice;
-    r->n_reasoning += reasons - r->reasons;
-    r->reasons = reasons;
     response_part(&r->output, e);
     if (e->part == REPLY_CALL_END && r->converse.one_call) ask_cut(r->ask, 0);
 }
@@ -274,7 +267,6 @@ void responses_create(Exchange *x, void *context) {
         api_fail(x, API_RESPONSES, &err);
         return;
     }
-    r->reasons = r->converse.how.reasoning_is_open;
     if (!r->converse.fields.stream.value) return;
     r->output.stream = x;
     sse_begin(x);

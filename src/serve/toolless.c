@@ -35,7 +35,7 @@ static void add_arguments(const JsonValue *v, Buffer *out) {
     JsonDoc *parsed = json_string(v) ? json_parse(v->text, v->length, 0, NULL) : NULL;
     if (parsed)
         buffer_append(out, v->text, v->length);
-    else if (v)
+    else if (v && v->length > 0)
         json_write(out, v, NULL);
     else
         buffer_text(out, "{}");

@@ -85,6 +85,18 @@ def test_it_waits_in_messages(serve):
     assert blocks(s, thinking={"type": "enabled", "budget_tokens": 1}) == [("thinking", "hm"), ("text", "red")]
 
 
+def test_thoughts_are_counted(serve):
+    s = serve(OWN, template=THINKS)
+    for n in (1, 2):
+        _, answer = s.post(CHAT, ASK | {"n": n})
+        usage = answer["usage"]
+        assert usage["completion_tokens"] == 7 * n and usage["completion_tokens_details"] == {"reasoning_tokens": 4 * n}  # up to "red"
+    last = s.stream(CHAT, ASK | {"stream": True, "stream_options": {"include_usage": True}})[-1]["usage"]
+    assert last["completion_tokens_details"] == {"reasoning_tokens": 4}
+    _, answer = s.post(CHAT, ASK | CHOICE | {"reasoning_effort": "none"})
+    assert answer["usage"]["completion_tokens_details"] == {"reasoning_tokens": 0}
+
+
 def test_a_budget_in_chats(serve):
     s = serve(OWN, template=THINKS)
     assert chat(s, thinking_budget=1) == ("hm", "red") and chat(s, thinking_budget=50) == ("hm then", "red")
