@@ -356,7 +356,7 @@ static Message *message_open(Exchange *x, Server *s, bool counts) {
     Message *m = mem_zeroed(1, sizeof *m);
     const JsonValue *body = api_body(x, m, &err);
     if (m) m->exchange = x;
-    if (body && read_request(m, s, body, counts, &err)) return m;
+    if (m && body && read_request(m, s, body, counts, &err)) return m;
     if (m) message_free(m);
     api_fail(x, API_MESSAGES, &err);
     return NULL;

@@ -357,7 +357,7 @@ static void on_request(struct evhttp_request *request, void *argument) {
 /* ---- the server ---- */
 
 static int bound_port(struct evhttp_bound_socket *socket) {
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = {0};
     socklen_t n = sizeof address;
     if (getsockname(evhttp_bound_socket_get_fd(socket), (struct sockaddr *)&address, &n) != 0) return 0;
     if (address.ss_family == AF_INET6) return ntohs(((struct sockaddr_in6 *)&address)->sin6_port);

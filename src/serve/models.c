@@ -288,7 +288,7 @@ void models_free(Models *m) {
         m->chores = c->next;
         mem_free(c);
     }
-    for (int i = 0; i < m->n; i++) {
+    for (int i = 0; m->items && i < m->n; i++) {
         model_close(m, &m->items[i]);
         mem_free(m->items[i].name);
         mem_free(m->items[i].path);

@@ -302,7 +302,7 @@ static void answer(Exchange *x, Server *s, bool chats) {
     const JsonValue *body = api_body(x, a, &err);
     if (a) a->exchange = x;
     if (a) a->chats = chats;
-    bool ok = body && read_request(a, s, body, &err);
+    bool ok = a && body && read_request(a, s, body, &err);
     if (ok && !has_prompt(a)) {
         reply_loaded(a);
         return;

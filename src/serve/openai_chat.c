@@ -278,7 +278,7 @@ void openai_chat(Exchange *x, void *context) {
     Chat *c = mem_zeroed(1, sizeof *c);
     const JsonValue *body = api_body(x, c, &err);
     if (c) c->exchange = x;
-    if (body && read_request(c, s, body, &err) && chat_start(c, s, &err)) return;
+    if (c && body && read_request(c, s, body, &err) && chat_start(c, s, &err)) return;
     if (c) chat_free(c);
     api_fail(x, API_CHAT, &err);
 }

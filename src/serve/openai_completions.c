@@ -277,7 +277,7 @@ void openai_completions(Exchange *x, void *context) {
     Completion *c = mem_zeroed(1, sizeof *c);
     const JsonValue *body = api_body(x, c, &err);
     if (c) c->exchange = x;
-    if (body && read_request(c, s, body, &err) && completion_start(c, s, &err)) return;
+    if (c && body && read_request(c, s, body, &err) && completion_start(c, s, &err)) return;
     if (c) completion_free(c);
     api_fail(x, API_COMPLETIONS, &err);
 }

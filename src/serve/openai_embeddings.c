@@ -144,7 +144,7 @@ static void answer(Exchange *x, Server *s, EmbeddingsForm form) {
     const JsonValue *body = api_body(x, e, &err);
     if (e) e->exchange = x;
     if (e) e->form = form;
-    if (body && read_request(e, s, body, &err)) {
+    if (e && body && read_request(e, s, body, &err)) {
         VectorsOptions o = {.server = s,
                             .model = e->model,
                             .exchange = x,

@@ -261,7 +261,7 @@ void responses_create(Exchange *x, void *context) {
     const JsonValue *body = api_body(x, r, &err);
     if (r) *r = (Response){.server = context, .exchange = x, .created = (int64_t)time(NULL)};
     if (r) openai_new_id(r->id, sizeof r->id, "resp_");
-    if (!body || !read_request(r, body, &err) ||
+    if (!r || !body || !read_request(r, body, &err) ||
         !converse_start(&r->converse, r->server, x, &writer, r, &r->ask, &err)) {
         if (r) response_free(r);
         api_fail(x, API_RESPONSES, &err);

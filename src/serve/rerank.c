@@ -153,7 +153,7 @@ void rerank(Exchange *x, void *context) {
     Rerank *r = mem_zeroed(1, sizeof *r);
     const JsonValue *body = api_body(x, r, &err);
     if (r) r->exchange = x;
-    if (body && read_request(r, s, body, &err)) {
+    if (r && body && read_request(r, s, body, &err)) {
         VectorsOptions o = {.server = s,
                             .model = r->model,
                             .exchange = x,

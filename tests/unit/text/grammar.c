@@ -336,7 +336,7 @@ static void blanks_are_bounded(void **state) {
     }
     assert_true(grammar_run_must_end(r));
     assert_true(most <= 16);
-    assert_non_null(strstr(text.data, "\"volledige naam\":"));
+    assert_non_null(strstr(buffer_string(&text), "\"volledige naam\":"));
     grammar_run_free(r);
     grammar_free(g);
     buffer_clear(&text);
