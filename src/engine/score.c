@@ -24,7 +24,7 @@ static int best_tokens(const float *logits, int vocab, int n_top, ScoredToken *t
 }
 
 void score_token(const float *logits, int vocab, int32_t id, int n_top, bool hash, TokenScore *out) {
-    ScoredToken first;
+    ScoredToken first = {0};
     best_tokens(logits, vocab, 1, &first);
     float log_sum = -ops_log_prob(logits, vocab, first.id); /* of the largest logit it is all there is */
     float max = first.logprob;

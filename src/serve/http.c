@@ -357,11 +357,15 @@ static void on_request(struct evhttp_request *request, void *argument) {
 /* ---- the server ---- */
 
 static int bound_port(struct evhttp_bound_socket *socket) {
-    struct sockaddr_storage address = {0};
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } address;
     socklen_t n = sizeof address;
-    if (getsockname(evhttp_bound_socket_get_fd(socket), (struct sockaddr *)&address, &n) != 0) return 0;
-    if (address.ss_family == AF_INET6) return ntohs(((struct sockaddr_in6 *)&address)->sin6_port);
-    return ntohs(((struct sockaddr_in *)&address)->sin_port);
+    memset(&address, 0, sizeof address);
+    if (getsockname(evhttp_bound_socket_get_fd(socket), &address.any, &n) != 0) return 0;
+    return ntohs(address.any.sa_family == AF_INET6 ? address.v6.sin6_port : address.v4.sin_port);
 }
 
 Http *http_new(struct event_base *base, const HttpOptions *options, Error *err) {

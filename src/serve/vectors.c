@@ -44,7 +44,7 @@ static bool add_text(IdList *all, const ServedModel *m, const char *prompt, cons
 bool vector_texts_add(VectorTexts *t, const ServedModel *m, const char *prompt, const Input *text, const char *name,
                       ApiError *err) {
     EmbedInput *in = &t->inputs[t->n];
-    size_t before = t->ids.n, n_whole, most = (size_t)embedder_max_tokens(m->embedder);
+    size_t before = t->ids.n, n_whole = 0, most = (size_t)embedder_max_tokens(m->embedder);
     bool ok = text->text ? add_text(&t->ids, m, prompt, text, name, in, &n_whole, err)
                          : add_ids(&t->ids, text, &n_whole, err);
     if (!ok) return false;
