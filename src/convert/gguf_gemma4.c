@@ -112,7 +112,7 @@ static bool turning_part(const GgufModel *m, double *part, Error *err) {
             return error_set(err, "rope_freqs.weight holds %g, neither 1 nor so much that a pair stands still",
                              (double)f);
     }
-    *part = (double)n / (double)(dims / 2);
+    *part = (double)n / ((double)dims / 2);
     return n > 0 || error_set(err, "rope_freqs.weight turns no pair");
 }
 

@@ -15,6 +15,7 @@ DType gguf_float_dtype(uint32_t type) {
 /* Where value r of the heads of values stands in the source. */
 static int64_t source_value(const Part *part, int64_t r) {
     int64_t head = r / part->value_dim, group = part->value_heads / part->key_heads;
+    if (group < 1) return r; /* never: the model's sizes were checked */
     return (head % group * part->key_heads + head / group) * part->value_dim + r % part->value_dim;
 }
 

@@ -33,9 +33,10 @@ static bool read_byte(const char *text, size_t n, size_t *at, char *out) {
         return true;
     }
     int high = c == 'x' && *at + 2 <= n ? hex_digit(text[*at]) : -1, low = high >= 0 ? hex_digit(text[*at + 1]) : -1;
+    if (low < 0) return false;
     *at += 2;
     *out = (char)(high << 4 | low);
-    return low >= 0;
+    return true;
 }
 
 static bool spell(const char *text, size_t n, Buffer *out) {

@@ -344,16 +344,17 @@ static bool apply_shape(Walk *w, const LayoutRule *r, Error *err) {
 static bool apply_rule(Walk *w, const LayoutRule *r, Error *err) {
     char to[NAME];
     int64_t number;
-    if (!pattern_rewrite(r->from, r->to && r->action != LAYOUT_REFUSE ? r->to : "", w->name, to, sizeof to, &number) ||
+    const char *given = r->to && r->action != LAYOUT_REFUSE ? r->to : "";
+    if (!pattern_rewrite(r->from, given, w->name, to, sizeof to, &number) ||
         !rule_applies(w->layout, r, w->source->name))
         return true;
     switch (r->action) {
     case LAYOUT_MOVE: memcpy(w->name, to, sizeof to); return true;
     case LAYOUT_PREFIX:
-        if (strncmp(w->name, r->to, strlen(r->to)) == 0) return true;
-        if (strlen(w->name) + strlen(r->to) >= NAME) return refuse(w, r, err);
-        memmove(w->name + strlen(r->to), w->name, strlen(w->name) + 1);
-        memcpy(w->name, r->to, strlen(r->to));
+        if (strncmp(w->name, given, strlen(given)) == 0) return true;
+        if (strlen(w->name) + strlen(given) >= NAME) return refuse(w, r, err);
+        memmove(w->name + strlen(given), w->name, strlen(w->name) + 1);
+        memcpy(w->name, given, strlen(given));
         return true;
     case LAYOUT_DROP: w->done = true; return true;
     case LAYOUT_REFUSE: return refuse(w, r, err);

@@ -94,7 +94,7 @@ bool weight_row_bytes(const WeightSource *s, WeightRowBytes *out, Error *err) {
     case WEIGHT_AFFINE:
     case WEIGHT_SIGNED: r.scales = groups * (s->scale_type == SCALE_F32 ? 4 : 2); break;
     case WEIGHT_FP4:
-    case WEIGHT_FP8: r.scales = (n + (unsigned)group - 1) / (unsigned)group * 4; break;
+    case WEIGHT_FP8: r.scales = group ? (n + (unsigned)group - 1) / (unsigned)group * 4 : 0; break;
     case WEIGHT_MXFP4:
     case WEIGHT_MXFP8:
     case WEIGHT_NVFP4:

@@ -138,8 +138,9 @@ static const JsonValue *packed_record(const Binder *b, const char *module) {
     for (uint32_t i = 0; list && list->type == JSON_ARRAY && i < list->length; i++) {
         const JsonValue *record = json_item(list, i);
         const char *path = json_string(json_get_set(record, "path"));
-        size_t n = path ? strlen(path) : length + 1;
-        if (n <= length && strcmp(module + length - n, path) == 0 && (n == length || module[length - n - 1] == '.'))
+        size_t n = path ? strlen(path) : 0;
+        if (path && n <= length && strcmp(module + length - n, path) == 0 &&
+            (n == length || module[length - n - 1] == '.'))
             return record;
     }
     return NULL;

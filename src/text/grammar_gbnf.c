@@ -104,7 +104,7 @@ static bool read_text(Gbnf *p, uint32_t *rule) {
     Buffer text = {0};
     bool ok = true;
     for (p->at++; ok && !is_at(p, '"');) {
-        uint32_t code;
+        uint32_t code = 0;
         char bytes[4];
         ok = p->at < p->end ? read_code(p, &code) : fail(p, "a text is not closed by \"");
         if (ok) buffer_append(&text, bytes, (size_t)utf8_encode(code, bytes));

@@ -18,8 +18,9 @@
 
 enum { N_TOKENS = 17 };
 
-static const char *const tokens[N_TOKENS] = {"<unk>", "<s>", "</s>", "<0xC3>", "<0xA9>", "a",   "b",       "c",  MARK,
-                                             "ab",    "bc",  "abc",  MARK "a", "  ",     "<t>", MARK "ab", "<u>"};
+static const char *const tokens[N_TOKENS] = {
+    "<unk>", "<s>",           "</s>", "<0xC3>", "<0xA9>",         "a",  "b", "c", MARK, "ab", "bc",
+    "abc",   "\342\226\201a", "  ",   "<t>",    "\342\226\201ab", "<u>"};
 static const int32_t types[N_TOKENS] = {2, 3, 3, 6, 6, 1, 1, 1, 1, 1, 1, 1, 1, 4, 4, 1, 5};
 
 static TestFolder folder;
