@@ -392,3 +392,21 @@ bool gguf_model_read(GgufModel *out, const Gguf *file, Error *err) {
     *out = m;
     return true;
 }
+
+/* How many of a row's values are one group at least, whose heads can not be parted. */
+static int64_t group_of(const BlockFormat *f, bool mlx) {
+    if (!f || f->floats || (mlx && f->sub_bytes && f->group == 16)) return 1;
+    return f->sub_bytes && !mlx ? f->values : f->group;
+}
+
+void gguf_model_turn(GgufModel *m, bool mlx) {
+    bool differ = m->groups > 1 && m->value_heads > m->groups, whole = true;
+    for (int i = 0; i < gguf_count(m->file); i++) {
+        TensorPlace at;
+        const GgufTensor *t = gguf_tensor(m->file, i);
+        if (!gguf_place(m->arch, t->name, &at) || at.rule->order != COLUMNS_OF_VALUES) continue;
+        whole = whole && m->value_dim % group_of(block_format(t->type), mlx) == 0;
+    }
+    m->turned = differ && whole;
+    m->tiled = differ && !whole;
+}

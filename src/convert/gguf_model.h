@@ -30,6 +30,10 @@ struct GgufModel {
 /* Fills model; refuses other architectures, unknown keys and tensors, wrong shapes, missing tensors. */
 bool gguf_model_read(GgufModel *model, const Gguf *file, Error *err);
 
+/* Whether the value heads of a delta rule can be turned, whose counts are known: where the groups of the checkpoint do
+ * not span them; in MLX's own forms no group is a super-block. */
+void gguf_model_turn(GgufModel *model, bool mlx);
+
 /* Where a tensor of the file goes. */
 typedef struct TensorPlace {
     const TensorRule *rule;

@@ -142,6 +142,25 @@ static const uint8_t *turn_columns(const Part *part, const uint8_t *from, uint8_
     return row;
 }
 
+static bool make_blocks(const Part *part, const uint8_t *from, uint8_t *row) {
+    int64_t n = part->source->shape[0] / part->format->values;
+    size_t step = part->row_bytes / (size_t)n;
+    for (int64_t i = 0; i < n; i++)
+        if (!write_block(part, from + i * part->format->bytes, row + (size_t)i * step)) return false;
+    return true;
+}
+
+/* The same with the heads of its values in the checkpoint's order: what a head becomes is whole bytes and groups. */
+static bool make_turned_blocks(const Part *part, const uint8_t *from, uint8_t *row) {
+    uint8_t *work = row + part->row_bytes;
+    size_t head = part->row_bytes / (size_t)part->value_heads;
+    if (!make_blocks(part, from, work)) return false;
+    for (int64_t i = 0; i < part->value_heads; i++)
+        memcpy(row + (size_t)i * head,
+               work + (size_t)(source_value(part, i * part->value_dim) / part->value_dim) * head, head);
+    return true;
+}
+
 const uint8_t *part_row(const Part *part, int64_t r, uint8_t *row) {
     if (!part->source) return memset(row, 0, part->row_bytes);
     const GgufTensor *t = part->source;
@@ -152,11 +171,5 @@ const uint8_t *part_row(const Part *part, int64_t r, uint8_t *row) {
     const uint8_t *from = t->data + part_source_row_bytes(part) * (uint64_t)source_row(part, r);
     if (part->kind == PART_RAW) return part->columns ? turn_columns(part, from, row) : from;
     if (part->kind == PART_MINUS_ONE || part->kind == PART_LOG_OF_NEG) return make_changed(part, from, row);
-    int64_t values = part->format->values, n = t->shape[0] / values;
-    size_t step = part->row_bytes / (size_t)n;
-    for (int64_t i = 0; i < n; i++) {
-        int64_t at = part->columns ? source_value(part, i * values) / values : i;
-        if (!write_block(part, from + at * part->format->bytes, row + (size_t)i * step)) return NULL;
-    }
-    return row;
+    return (part->columns ? make_turned_blocks : make_blocks)(part, from, row) ? row : NULL;
 }

@@ -46,8 +46,8 @@ typedef struct Part {
 DType gguf_float_dtype(uint32_t type);
 /* How many bytes a row has in the source. */
 uint64_t part_source_row_bytes(const Part *part);
-/* Makes row r in `row` [row_bytes], or points into the source; NULL for a scale that is not finite, or a value that its
- * tensor can not have. */
+/* Makes row r in `row` [2 * row_bytes, of which the second half is for work], or points into the source; NULL for a
+ * scale that is not finite, or a value that its tensor can not have. */
 const uint8_t *part_row(const Part *part, int64_t r, uint8_t *row);
 
 #endif

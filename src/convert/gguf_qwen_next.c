@@ -7,7 +7,6 @@
  * Files of Qwen 3.5 itself have the value heads in another order: the first of each key head, then the second of each.
  * Rows go back into theirs, and so do the columns of the output where heads are whole blocks. Where a super-block spans
  * heads, all stay as they are and config.json says so. */
-#include "convert/gguf_blocks.h"
 #include "convert/gguf_config.h"
 
 #include <math.h>
@@ -99,23 +98,9 @@ static bool read_next(GgufModel *m, Error *err) {
     return has_delta_rule(m) || error_set(err, "has no layer with the delta rule");
 }
 
-/* Whether the outputs' columns can be taken apart head by head. */
-static bool heads_are_blocks(const GgufModel *m) {
-    char name[64];
-    for (int64_t i = 0; i < m->n_layers; i++) {
-        snprintf(name, sizeof name, "blk.%d.ssm_out.weight", (int)i);
-        const GgufTensor *t = gguf_find_tensor(m->file, name);
-        const BlockFormat *f = t ? block_format(t->type) : NULL;
-        if (f && m->value_dim % f->values) return false;
-    }
-    return true;
-}
-
 static bool read_turned(GgufModel *m, Error *err) {
     if (!read_next(m, err)) return false;
-    bool differ = m->groups > 1 && m->value_heads > m->groups;
-    m->turned = differ && heads_are_blocks(m);
-    m->tiled = differ && !m->turned;
+    gguf_model_turn(m, false);
     return true;
 }
 

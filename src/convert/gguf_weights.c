@@ -400,8 +400,8 @@ static bool plan_allocate(WeightsPlan *p, Error *err) {
 static bool check_options(const WeightsPlan *p, Error *err) {
     return !p->options->mlx || !p->model->tiled ||
            error_set(err,
-                     "has value heads of %d in another order than MLX, and super-blocks that span them: import it "
-                     "without --mlx",
+                     "has value heads of %d in another order than MLX, and groups that span them: import it without "
+                     "--mlx",
                      (int)p->model->value_dim);
 }
 
@@ -522,7 +522,7 @@ static bool write_parts(const WeightsPlan *p, SafetensorsWriter *w, Error *err) 
     uint64_t done = 0;
     for (int i = 0; i < p->n; i++)
         if (p->parts[i].row_bytes > longest) longest = p->parts[i].row_bytes;
-    uint8_t *row = mem_array(longest, 1);
+    uint8_t *row = mem_array(longest, 2);
     bool ok = (row || error_memory(err, "a row of weights")) && report(p, 0, err);
     for (int i = 0; ok && i < p->n; i++) ok = write_part(p, i, w, row, &done, err);
     mem_free(row);

@@ -58,6 +58,7 @@ bool import_gguf(const char *path, const char *out_dir, const ImportOptions *opt
     OutputFolder out = {0};
     bool ok = gguf_model_read(&model, file, err);
     if (!ok) error_prefix(err, "%s", path);
+    if (ok && model.tiled && options->mlx) gguf_model_turn(&model, true);
     ok = ok && output_begin(&out, out_dir, options->force, err);
     if (ok && !write_all(&out, &model, options, err)) {
         /* A write error names the file it concerns; all else is about the source. */

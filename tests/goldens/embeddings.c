@@ -125,7 +125,7 @@ static void encoders_in_gguf_files_are_the_same(void **state) {
         TestFolder parent;
         char folder[256];
         test_folder_make(&parent);
-        golden_import(names[i], &parent, folder);
+        golden_import(names[i], false, &parent, folder);
         check_golden(folder);
         test_folder_remove(&parent);
     }

@@ -32,12 +32,12 @@ static int list_names(char names[GOLDEN_MAX][100]) {
     return n;
 }
 
-static void check(const char *name) {
+static void check(const char *name, bool mlx) {
     TestFolder parent;
     GoldenWorst worst;
     char folder[256];
     test_folder_make(&parent);
-    golden_import(name, &parent, folder);
+    golden_import(name, mlx, &parent, folder);
     golden_compare(folder, &worst);
     printf("%s: %d rows, max_abs %.2e (allowed %.0e)\n", name, worst.rows, worst.max_abs, worst.tolerance);
     assert_true(worst.rows > 0);
@@ -51,7 +51,16 @@ static void every_architecture_computes_what_its_checkpoint_does(void **state) {
     assert_true(kernels_select(NULL, NULL));
     assert_true(n > 0);
     for (int i = 0; i < n; i++)
-        if (!golden_import_embeds(names[i])) check(names[i]); /* encoders: embeddings.c */
+        if (!golden_import_embeds(names[i])) check(names[i], false); /* encoders: embeddings.c */
+}
+
+/* Without super-blocks: other codes and scales, and value heads turned that super-blocks span. */
+static void the_forms_of_mlx_compute_the_same(void **state) {
+    static const char *const names[] = {"qwen3_5-tiled", "qwen3_5-quantised", "qwen3_moe-quantised",
+                                        "qwen3-iq",      "phi-older",         "bitnet"};
+    (void)state;
+    assert_true(kernels_select(NULL, NULL));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) check(names[i], true);
 }
 
 /* Experts in super-blocks and in MXFP4, a stack of each, and value heads in the order of the file, alone and in steps
@@ -68,7 +77,7 @@ static void quantised_imports_are_exact(void **state) {
         Error err = {""};
         char path[256];
         test_folder_make(&parent);
-        golden_import(names[i], &parent, path);
+        golden_import(names[i], false, &parent, path);
         TestFolder folder = {.path = ""};
         snprintf(folder.path, sizeof folder.path, "%.200s", path);
         if (!tiny_open(&m, &folder, &settings, &err)) fail_msg("%s", err.text);
@@ -81,6 +90,7 @@ static void quantised_imports_are_exact(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_architecture_computes_what_its_checkpoint_does),
+                                       cmocka_unit_test(the_forms_of_mlx_compute_the_same),
                                        cmocka_unit_test(quantised_imports_are_exact)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,12 +31,13 @@ bool golden_import_embeds(const char *name) {
     return access(path, R_OK) == 0;
 }
 
-void golden_import(const char *name, const TestFolder *parent, char folder[256]) {
+void golden_import(const char *name, bool mlx, const TestFolder *parent, char folder[256]) {
+    ImportOptions options = {.mlx = mlx};
     Error err = {""};
     char gguf[300];
     snprintf(gguf, sizeof gguf, "tests/goldens/gguf/%.100s/model.gguf", name);
     snprintf(folder, 256, "%.120s/%.100s", parent->path, name);
-    if (!import_gguf(gguf, folder, NULL, &err)) fail_msg("%s", err.text);
+    if (!import_gguf(gguf, folder, &options, &err)) fail_msg("%s", err.text);
     bring_reference(name, "golden.json", folder);
     bring_reference(name, "golden.safetensors", folder);
 }

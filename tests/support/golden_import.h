@@ -9,8 +9,8 @@
 
 /* Whether the reference is that of an embedding golden (tests/goldens/embed/NAME). */
 bool golden_import_embeds(const char *name);
-/* Makes PARENT/NAME and writes its path to folder. The reference lies beside the GGUF file, or is that of the
- * checkpoint it was made from. Ends the test with the reason when something is missing. */
-void golden_import(const char *name, const TestFolder *parent, char folder[256]);
+/* Makes PARENT/NAME (with `mlx` in MLX's own forms) and writes its path to folder. The reference lies beside the GGUF
+ * file, or is that of the checkpoint it was made from. Ends the test with the reason when something is missing. */
+void golden_import(const char *name, bool mlx, const TestFolder *parent, char folder[256]);
 
 #endif
