@@ -61,14 +61,25 @@ static bool render(Converse *c, const JsonValue *messages, const JsonValue *tool
            api_refuse_error(err, 400, "messages", &why);
 }
 
-/* Some templates refuse a system's message. Without tools the template has its way with the history, too. */
+/* Whether the prompt leaves room for the answer that is asked for. */
+static bool has_room(const Converse *c) {
+    int64_t room = model_context(c->model->loaded.model) - (int64_t)c->ids.n;
+    return room >= (c->max_tokens > 0 ? c->max_tokens : 1);
+}
+
+/* Some templates refuse a system's message. Without tools the template has its way with the history, too; so it has
+ * where the grammar holds the answer to the calls anyhow, and their description would leave no room for them. */
 static bool render_toolless(Converse *c, const JsonValue *messages, ApiError *err) {
-    for (bool in_system = true;; in_system = false) {
-        JsonDoc *told = toolless_messages(messages, c->tools, in_system, err);
-        bool ok = told && render(c, json_root(told), NULL, err);
-        json_free(told);
-        if (ok || !told || !in_system) return ok;
+    bool ok = false, told = true;
+    for (int in_system = 1; !ok && told && in_system >= 0; in_system--) {
+        JsonDoc *doc = toolless_messages(messages, c->tools, in_system, err);
+        told = doc != NULL;
+        ok = told && render(c, json_root(doc), NULL, err);
+        json_free(doc);
     }
+    if (!ok || !c->must_call || has_room(c)) return ok;
+    c->ids.n = 0;
+    return render(c, messages, NULL, err);
 }
 
 bool converse_prompt(Converse *c, ApiError *err) {

@@ -66,3 +66,12 @@ def test_the_models_call_is_read(serve):
     _, answer = s.post("/v1/messages", ASK | {"tools": [{"name": "lees", "input_schema": LEES["function"]["parameters"]}]})
     assert [block["type"] for block in answer["content"]] == ["text", "tool_use"] and answer["stop_reason"] == "tool_use"
     assert "tools" in s.post("/api/show", {"model": "m"})[1]["capabilities"]
+
+
+def test_a_forced_call_needs_no_description(serve):
+    """Where it would leave no room; the model's choice, though, would be one without knowing, so there it is refused."""
+    s = serve(["Ok."], context=256)
+    _, answer = s.post(CHAT, ASK | {"tools": [LEES], "tool_choice": "required"})
+    assert answer["usage"]["prompt_tokens"] == len("<|user|>hello\nA")
+    status, answer = s.post(CHAT, ASK | {"tools": [LEES]})
+    assert status == 400 and answer["error"]["code"] == "context_length_exceeded"
