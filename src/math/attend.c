@@ -69,6 +69,12 @@ static void scatter_key(uint8_t *keys, const void *from, int dim, int i, size_t 
 
 enum { MAX_HEAD_DIM = 1024 };
 
+/* Asks for the lines that scatter_key will write: each of its elements goes to a line of its own. */
+static void fetch_key(const uint8_t *keys, int dim, int i, size_t bytes) {
+    keys += ((size_t)(i / KV_TILE) * (size_t)dim * KV_TILE + (size_t)(i % KV_TILE)) * bytes;
+    for (int d = 0; d < dim; d++) __builtin_prefetch(keys + (size_t)d * KV_TILE * bytes, 1);
+}
+
 bool kv_write(const KvView *view, int position, const float *k, const float *v) {
     const KvShape *s = &view->shape;
     size_t bytes = element_bytes(s->format);
@@ -77,6 +83,7 @@ bool kv_write(const KvView *view, int position, const float *k, const float *v) 
         HeadPage page = head_page(view, position / KV_PAGE, head);
         uint8_t row[MAX_HEAD_DIM * 4];
         float scale = 0;
+        if (head + 1 < s->heads) fetch_key(page.keys + head_bytes(s), s->k_dim, i, bytes);
         if (!kernels()->kv_encode(s->format, k + (size_t)head * (size_t)s->k_dim, s->k_dim, row, &scale)) return false;
         scatter_key(page.keys, row, s->k_dim, i, bytes);
         if (s->format == KV_I16) page.key_scale[i] = scale;

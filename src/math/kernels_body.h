@@ -154,15 +154,14 @@ static inline __attribute__((always_inline)) void fold_block(lf acc[FLOAT_ROWS][
     }
 }
 
-/* FLOAT_ROWS rows by FLOAT_OUTS outputs at a time, K innermost; `rows` and `outs` say how many of them are real. */
-static inline __attribute__((always_inline)) void float_block(const FloatJob *job, WeightFormat format, int row,
-                                                              int out, int rows, int outs) {
-    lf acc[FLOAT_ROWS][FLOAT_OUTS];
-    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int o = 0; o < outs; o++) acc[r][o] = lf_set(0.0f);
-    int bytes = weight_bytes(format), k = 0, cols = job->cols;
+/* Inputs [first, end) of `rows` rows by `outs` outputs, onto their sums so far; end is cols or a multiple of 16. */
+static inline __attribute__((always_inline)) void float_sums(const FloatJob *job, WeightFormat format, int row, int out,
+                                                             int rows, int outs, int first, int end,
+                                                             lf acc[FLOAT_ROWS][FLOAT_OUTS]) {
+    int bytes = weight_bytes(format), k = first, cols = job->cols;
     const uint8_t *w = job->weights + (size_t)out * (size_t)cols * (size_t)bytes;
     const float *x = job->x + (size_t)row * (size_t)cols;
-    for (; k + 16 <= cols; k += 16) {
+    for (; k + 16 <= end; k += 16) {
         lf xs[FLOAT_ROWS];
         UNROLL for (int r = 0; r < rows; r++) xs[r] = lf_load(x + (size_t)r * (size_t)cols + k);
         UNROLL for (int o = 0; o < outs; o++) {
@@ -171,35 +170,66 @@ static inline __attribute__((always_inline)) void float_block(const FloatJob *jo
             UNROLL for (int r = 0; r < rows; r++) acc[r][o] = lf_fma(xs[r], v, acc[r][o]);
         }
     }
-    if (k < cols)
+    if (k < end)
         UNROLL for (int r = 0; r < rows; r++) UNROLL for (int o = 0; o < outs; o++) acc[r][o] = tail_lanes(
             format, w + ((size_t)o * (size_t)cols + (size_t)k) * (size_t)bytes,
             weight_scale(job, format, (size_t)(out + o), k), x + (size_t)r * (size_t)cols + k, cols - k, acc[r][o]);
-    fold_block(acc, rows, outs, job->bias ? job->bias + out : NULL, job->y + (size_t)row * job->y_stride + (size_t)out,
-               job->y_stride);
+}
+
+enum {
+    FLOAT_BLOCK_BYTES = 384 << 10, /* of rows that stay near while the outputs of a task go over them */
+    WIDE_ROWS = 16,                /* from here on weights are widened once for all rows, and aligned, */
+    WIDE_BYTES = 256 << 10,        /* this much at a time */
+    NEAR_COLS = 768, /* inputs after which the next rows come: FLOAT_OUTS outputs of that many stay in the L1 cache */
+    NEAR_ROWS = FLOAT_BLOCK_BYTES / 4 / NEAR_COLS, /* rows of a block with more inputs than that */
+};
+
+/* Inputs [first, end) of `rows` rows by `outs` outputs. Between the first and the last inputs the sums are in `kept`,
+ * lanes and all: it is one running fma however it is cut. */
+static inline __attribute__((always_inline)) void float_block(const FloatJob *job, WeightFormat format, int row,
+                                                              int out, int rows, int outs, int first, int end,
+                                                              float *kept) {
+    lf acc[FLOAT_ROWS][FLOAT_OUTS];
+    if (first == 0) {
+        UNROLL for (int r = 0; r < rows; r++) UNROLL for (int o = 0; o < outs; o++) acc[r][o] = lf_set(0.0f);
+    } else {
+        UNROLL for (int r = 0; r < rows; r++) UNROLL for (int o = 0; o < outs; o++) acc[r][o] =
+            lf_load(kept + (r * FLOAT_OUTS + o) * 16);
+    }
+    float_sums(job, format, row, out, rows, outs, first, end, acc);
+    if (end == job->cols) {
+        fold_block(acc, rows, outs, job->bias ? job->bias + out : NULL,
+                   job->y + (size_t)row * job->y_stride + (size_t)out, job->y_stride);
+        return;
+    }
+    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int o = 0; o < outs; o++)
+        lf_store(kept + (r * FLOAT_OUTS + o) * 16, acc[r][o]);
+}
+
+/* Rows [first, end), NEAR_ROWS at most where a row has more than NEAR_COLS inputs, of FLOAT_OUTS outputs: FLOAT_ROWS at
+ * a time, K innermost. */
+static inline __attribute__((always_inline)) void float_outs(const FloatJob *job, WeightFormat format, int out,
+                                                             int first, int end) {
+    __attribute__((aligned(64))) float kept[NEAR_ROWS * FLOAT_OUTS * 16];
+    bool cut = end - first > FLOAT_ROWS; /* else nothing comes back to these weights */
+    for (int k = 0, k_end; k < job->cols; k = k_end) {
+        k_end = cut && job->cols - k >= 2 * NEAR_COLS ? k + NEAR_COLS : job->cols;
+        int row = first;
+        float *at = kept;
+        for (; row + FLOAT_ROWS <= end; row += FLOAT_ROWS, at += FLOAT_ROWS * FLOAT_OUTS * 16)
+            float_block(job, format, row, out, FLOAT_ROWS, FLOAT_OUTS, k, k_end, at);
+        for (; row < end; row++, at += FLOAT_OUTS * 16) float_block(job, format, row, out, 1, FLOAT_OUTS, k, k_end, at);
+    }
 }
 
 /* Rows [first, end) of all outputs. */
 static inline __attribute__((always_inline)) void float_rows(const FloatJob *job, WeightFormat format, int first,
                                                              int end) {
-    for (int out = 0; out < job->n_outputs; out += FLOAT_OUTS) {
-        int outs = job->n_outputs - out < FLOAT_OUTS ? job->n_outputs - out : FLOAT_OUTS;
-        int row = first;
-        if (outs == FLOAT_OUTS) {
-            for (; row + FLOAT_ROWS <= end; row += FLOAT_ROWS)
-                float_block(job, format, row, out, FLOAT_ROWS, FLOAT_OUTS);
-            for (; row < end; row++) float_block(job, format, row, out, 1, FLOAT_OUTS);
-        }
-        for (; row < end; row++)
-            for (int o = 0; o < outs; o++) float_block(job, format, row, out + o, 1, 1);
-    }
+    int out = 0;
+    for (; out + FLOAT_OUTS <= job->n_outputs; out += FLOAT_OUTS) float_outs(job, format, out, first, end);
+    for (; out < job->n_outputs; out++)
+        for (int row = first; row < end; row++) float_block(job, format, row, out, 1, 1, 0, job->cols, NULL);
 }
-
-enum {
-    FLOAT_BLOCK_BYTES = 256 << 10, /* of rows that stay near while the outputs of a task go over them */
-    WIDE_ROWS = 16,                /* from here on the weights of a block are widened once for all rows, and aligned */
-    WIDE_COLS = 4096,
-};
 
 static inline __attribute__((always_inline)) void widen_weights(const FloatJob *job, WeightFormat format, int out,
                                                                 int outs, float *wide) {
@@ -223,12 +253,28 @@ static inline __attribute__((always_inline)) void widen_weights(const FloatJob *
     }
 }
 
-/* Rows [first, end), as many as make widening worth it. */
-static inline __attribute__((always_inline)) void float_rows_widened(const FloatJob *job, WeightFormat format,
-                                                                     int first, int end) {
-    __attribute__((aligned(64))) float wide[FLOAT_OUTS * WIDE_COLS];
-    for (int out = 0; out < job->n_outputs; out += FLOAT_OUTS) {
-        int outs = job->n_outputs - out < FLOAT_OUTS ? job->n_outputs - out : FLOAT_OUTS;
+static inline int rows_of_block(const FloatJob *job) {
+    int rows = FLOAT_BLOCK_BYTES / 4 / job->cols / FLOAT_ROWS * FLOAT_ROWS;
+    return rows < WIDE_ROWS ? WIDE_ROWS : rows;
+}
+
+/* All rows, a block of them at a time. */
+static inline __attribute__((always_inline)) void float_blocks(const FloatJob *job, WeightFormat format) {
+    int rows = rows_of_block(job);
+    for (int row = 0, end; row < job->n_rows; row = end) {
+        end = job->n_rows - row < rows ? job->n_rows : row + rows;
+        float_rows(job, format, row, end);
+    }
+}
+
+/* As many rows as make widening worth it. The widened weights serve all blocks of rows; where there is one block only,
+ * they need not go further than the nearest cache. */
+static inline __attribute__((always_inline)) void float_widened(const FloatJob *job, WeightFormat format) {
+    __attribute__((aligned(64))) float wide[WIDE_BYTES / 4];
+    int most = WIDE_BYTES / 4 / job->cols / FLOAT_OUTS * FLOAT_OUTS;
+    if (job->n_rows <= rows_of_block(job)) most = FLOAT_OUTS;
+    for (int out = 0; out < job->n_outputs; out += most) {
+        int outs = job->n_outputs - out < most ? job->n_outputs - out : most;
         FloatJob near = *job;
         widen_weights(job, format, out, outs, wide);
         near.format = WEIGHT_F32;
@@ -237,20 +283,15 @@ static inline __attribute__((always_inline)) void float_rows_widened(const Float
         near.n_outputs = outs;
         near.bias = job->bias ? job->bias + out : NULL;
         near.y = job->y + out;
-        float_rows(&near, WEIGHT_F32, first, end);
+        float_blocks(&near, WEIGHT_F32);
     }
 }
 
 static inline __attribute__((always_inline)) void float_format(const FloatJob *job, WeightFormat format) {
-    int rows = FLOAT_BLOCK_BYTES / 4 / job->cols / FLOAT_ROWS * FLOAT_ROWS;
-    if (rows < WIDE_ROWS) rows = WIDE_ROWS;
-    for (int row = 0, end; row < job->n_rows; row = end) {
-        end = job->n_rows - row < rows ? job->n_rows : row + rows;
-        if (end - row >= WIDE_ROWS && job->cols <= WIDE_COLS)
-            float_rows_widened(job, format, row, end);
-        else
-            float_rows(job, format, row, end);
-    }
+    if (job->n_rows >= WIDE_ROWS && job->cols <= WIDE_BYTES / 4 / FLOAT_OUTS)
+        float_widened(job, format);
+    else
+        float_blocks(job, format);
 }
 
 static void float_dots(const FloatJob *job) {
