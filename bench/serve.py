@@ -217,8 +217,9 @@ class Sides:
         self.models = {SMOLLM2: (args.smollm2, args.smollm2_gguf),
                        LARGE: (args.files / "1b-mlx4", args.files / "1b-q4_0.gguf")}
 
-    def our_command(self, model):
-        return [self.program, "serve", self.models[model][0], "--threads", THREADS]
+    def our_command(self, model, activations=16):
+        return [self.program, "serve", self.models[model][0], "--threads", THREADS,
+                *(["--activations", activations] if activations != 16 else [])]
 
     def peer_command(self, model, ubatch):
         return [self.peer, "-m", self.models[model][1], "-np", str(CLIENTS), "-c", str(CLIENTS * SLOT), "-ub", str(ubatch),
@@ -270,6 +271,9 @@ def measure_ours(sides, model, loads, prompts, pairs):
         with serving(sides.our_command(model), prompts.take(SHORTEST)) as clients:
             found[name] = read_load(clients, load)
         print(f"{model}, ours, {name}: {found[name]}", flush=True)
+    with serving(sides.our_command(model, 8), prompts.take(SHORTEST)) as clients:
+        found["plain, 8 bits"] = read_load(clients, loads["plain"])
+    print(f"{model}, ours, plain, --activations 8: {found['plain, 8 bits']}", flush=True)
     with serving(sides.our_command(model), prompts.take(SHORTEST)) as clients:
         found["long"] = read_long_prompt(clients, prompts.take(SHORTEST), prompts.take(LONG_PROMPT))
         print(f"{model}, ours, a long prompt: {found['long']}", flush=True)
@@ -308,6 +312,16 @@ def middle(rounds, load, reading):
 
 def shown_reading(reading, value):
     return f"{value:.1f}" if reading == "tokens/s" else f"{value:.2f} s" if "first" in reading else f"{value * 1000:.0f} ms"
+
+
+def eight_bit_table(found):
+    """What the stated trade gives, on the first load: llama-server rounds activations to 8 bits always."""
+    lines = ["| model | reading | ours | llama-server | ratio |", "| --- | --- | ---: | ---: | ---: |"]
+    for model, (ours, peer) in found.items():
+        for reading in ours[0]["plain, 8 bits"]:
+            a, b = middle(ours, "plain, 8 bits", reading), middle(peer, "plain", reading)
+            lines.append(f"| {model} | {reading} | {shown_reading(reading, a)} | {shown_reading(reading, b)} | {a / b:.2f} |")
+    return lines
 
 
 def load_table(found):
@@ -355,7 +369,9 @@ def page(sides, version, found, rounds):
         f"{CLIENTS} clients stream {REQUESTS} answers of {OUT} tokens, greedy, end token ignored, from /v1/completions. "
         "Prompts are token ids, the same for both. A gap is the time between two pieces of an answer's text. `1B` is the llama of random weights of "
         "[benchmarks.md](benchmarks.md); the whole text of an answer is what its weights make of it, on either side.", "",
-        *load_table(found), "", "Of our server alone:", "", *solo_table(found), "",
+        *load_table(found), "",
+        "The first load with `--activations 8`, our numeric setting of the precision that llama-server always computes in:", "",
+        *eight_bit_table(found), "", "Of our server alone:", "", *solo_table(found), "",
         "## Commands", "", "```", *commands, "```", "",
         "with `--port` besides, and this body of each request:", "", "```",
         json.dumps(request_body(["..."], OUT)).replace('"..."', "..."), "```", ""])

@@ -73,13 +73,13 @@ static bool lane_allocate(Lane *l, const EngineOptions *o, Error *err) {
     return l->cache != NULL;
 }
 
-/* The shorter of two steps of one row, after one that touches every weight. */
+/* The shortest of some steps of one row, after one that touches every weight. */
 static bool measure_solo(Lane *l, Error *err) {
     const float *logits;
     State *state = state_new(model_state_shape(l->model), err);
     bool ok = state != NULL;
     l->solo = 1e9;
-    for (int i = 0; ok && i < 3 && i < model_context(l->model); i++) {
+    for (int i = 0; ok && i < 6 && i < model_context(l->model); i++) {
         Row row = {.state = state, .position = i, .wants_logits = true};
         double started = clock_seconds();
         ok = model_step(l->model, &row, 1, &logits, l->faults, err);
