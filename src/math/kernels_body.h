@@ -226,9 +226,10 @@ static inline __attribute__((always_inline)) void float_outs(const FloatJob *job
 static inline __attribute__((always_inline)) void float_rows(const FloatJob *job, WeightFormat format, int first,
                                                              int end) {
     int out = 0;
+    float kept[16]; /* all inputs at once keep nothing, which gcc for arm64 does not see */
     for (; out + FLOAT_OUTS <= job->n_outputs; out += FLOAT_OUTS) float_outs(job, format, out, first, end);
     for (; out < job->n_outputs; out++)
-        for (int row = first; row < end; row++) float_block(job, format, row, out, 1, 1, 0, job->cols, NULL);
+        for (int row = first; row < end; row++) float_block(job, format, row, out, 1, 1, 0, job->cols, kept);
 }
 
 static inline __attribute__((always_inline)) void widen_weights(const FloatJob *job, WeightFormat format, int out,

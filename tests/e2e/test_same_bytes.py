@@ -55,11 +55,14 @@ def test_sequences_that_give_up_their_memory_and_read_again(program, tmp_path, g
     alone = answers_alone(program, model, bodies)
     served = Served(program, model, *TIGHT)
     try:
-        found, _ = answers_in_storm(served, bodies, workers=20)
+        for _ in range(10):  # whether all twenty meet is a matter of time: a model this small is done with the first in no time
+            found, _ = answers_in_storm(served, bodies, workers=20)
+            assert found == alone
+            if served.metric("lockstep_preempted_total") > 0:
+                break
         assert served.metric("lockstep_preempted_total") > 0
     finally:
         assert served.stop() == 0
-    assert found == alone
 
 
 @pytest.mark.parametrize("golden", ["hf/llama", "hf/qwen3_next", "hf/phi3-longrope"])
