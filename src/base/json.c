@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/arena.h"
 #include "base/decimal.h"
+#include "base/hex.h"
 #include "base/memory.h"
 #include "base/utf8.h"
 
@@ -219,11 +220,7 @@ static const char *keep_text(Parser *ps, const char *text, size_t n) {
 static int hex4(const char *s) {
     int value = 0;
     for (int i = 0; i < 4; i++) {
-        char c = s[i];
-        int digit = c >= '0' && c <= '9'   ? c - '0'
-                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                           : -1;
+        int digit = hex_digit(s[i]);
         if (digit < 0) return -1; /* the NUL at the end stops the loop, too */
         value = value << 4 | digit;
     }

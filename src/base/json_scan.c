@@ -1,6 +1,7 @@
 /* A pushdown automaton: one state, and one bit per open container. Every byte moves it once, so that a value of any
  * length costs the same whether it comes whole or byte by byte. */
 #include "base/json_scan.h"
+#include "base/hex.h"
 #include "base/json.h"
 #include "base/utf8.h"
 
@@ -114,8 +115,7 @@ static ScanResult feed_structure(JsonScan *s, char c) {
 
 static ScanResult feed_string(JsonScan *s, char c) {
     if (s->state == S_HEX) {
-        bool hex = is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-        if (!hex) return SCAN_BAD;
+        if (hex_digit(c) < 0) return SCAN_BAD;
         return --s->left == 0 ? move(s, S_STRING) : SCAN_MORE;
     }
     if (s->state == S_ESCAPE) {

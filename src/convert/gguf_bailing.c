@@ -2,8 +2,6 @@
  * layers first, then experts scored by a sigmoid with a correction. */
 #include "convert/gguf_config.h"
 
-#include <stdio.h>
-
 static const TensorRule rules[] = {
     {"token_embd", "model.word_embeddings", SIZE_VOCAB, SIZE_HIDDEN, 0, 0, 0},
     {"output", "lm_head", SIZE_VOCAB, SIZE_HIDDEN, 0, RULE_OPTIONAL, 0},
@@ -34,10 +32,8 @@ static const ConfigField fields[] = {{"expert_count", "num_experts", FIELD_SIZE,
 
 /* A tensor of the first layer that has experts. */
 static const GgufTensor *of_experts(const GgufModel *m, const char *name) {
-    char full[64];
     double first = gguf_layer_value(m, "leading_dense_block_count", 0, 0);
-    snprintf(full, sizeof full, "blk.%d.%s", first >= 0 && first < 1 << 14 ? (int)first : 0, name);
-    return gguf_find_tensor(m->file, full);
+    return gguf_layer_tensor(m, first >= 0 && first < 1 << 14 ? (int64_t)first : 0, name);
 }
 
 /* The experts for every token are one that is as wide as all. */

@@ -41,6 +41,17 @@ void gguf_config_layer_vocabulary(const GgufModel *m, Buffer *out) {
     if (t) gguf_config_count(out, "vocab_size_per_layer_input", gguf_rows_before_padding(t));
 }
 
+bool gguf_config_ssm_head(const GgufModel *m, const char *name, Buffer *out, Error *err) {
+    int64_t inner, heads;
+    if (!gguf_model_size(m, "ssm.inner_size", 0, &inner, err) ||
+        !gguf_model_size(m, "ssm.time_step_rank", 0, &heads, err))
+        return false;
+    if (inner % heads)
+        return error_set(err, "has %" PRId64 " heads of mamba, which do not divide %" PRId64, heads, inner);
+    gguf_config_count(out, name, inner / heads);
+    return true;
+}
+
 void gguf_config_layer_types(const GgufModel *m, const char *key, int period, const char *yes, const char *no,
                              Buffer *out) {
     const GgufValue *v = gguf_model_find(m, key);

@@ -16,6 +16,8 @@ void gguf_number_repr(double value, Buffer *out);
 double gguf_shortest(double value);
 /* "vocab_size_per_layer_input", where layers have inputs of their own. */
 void gguf_config_layer_vocabulary(const GgufModel *model, Buffer *out);
+/* The width of one of a mixer's heads, by the name that the family has for it. */
+bool gguf_config_ssm_head(const GgufModel *model, const char *name, Buffer *out, Error *err);
 /* "layer_types": `yes` where gguf_layer_value(key) is not 0, else `no`; where the key is absent, `no` for every
  * `period`-th layer (0: for none). */
 void gguf_config_layer_types(const GgufModel *model, const char *key, int period, const char *yes, const char *no,

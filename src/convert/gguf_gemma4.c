@@ -4,7 +4,6 @@
  * layer's head turn is said by rope_freqs.weight: the others are divided by 1e30. Norms are stored whole. */
 #include "convert/gguf_config.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static const TensorRule layer_rules[] = {
@@ -134,9 +133,7 @@ static bool write_ropes(const GgufModel *m, Buffer *out, Error *err) {
 static bool write_full_heads(const GgufModel *m, Buffer *out, Error *err) {
     int64_t at = first_of(m, false);
     double heads = gguf_layer_value(m, "attention.head_count_kv", at, (double)m->n_kv_heads);
-    char name[64];
-    snprintf(name, sizeof name, "blk.%d.attn_v.weight", (int)at);
-    bool from_keys = at >= 0 && !gguf_find_tensor(m->file, name);
+    bool from_keys = at >= 0 && !gguf_layer_tensor(m, at, "attn_v.weight");
     buffer_printf(out, "  \"attention_k_eq_v\": %s,\n", from_keys ? "true" : "false");
     if (at >= 0 && from_keys) gguf_config_count(out, "num_global_key_value_heads", (int64_t)heads);
     return at < 0 || from_keys || heads == (double)m->n_kv_heads ||

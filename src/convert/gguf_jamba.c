@@ -3,8 +3,6 @@
  * turned back (to within a rounding). */
 #include "convert/gguf_config.h"
 
-#include <stdio.h>
-
 static const TensorRule rules[] = {
     {"token_embd", "model.embed_tokens", SIZE_VOCAB, SIZE_HIDDEN, 0, 0, 0},
     {"output", "lm_head", SIZE_VOCAB, SIZE_HIDDEN, 0, RULE_OPTIONAL, 0},
@@ -47,9 +45,7 @@ static const ConfigField fields[] = {{"ssm.conv_kernel", "mamba_d_conv", FIELD_S
                                      {0}};
 
 static bool has_experts(const GgufModel *m, int64_t layer) {
-    char name[64];
-    snprintf(name, sizeof name, "blk.%d.ffn_gate_inp.weight", (int)layer);
-    return gguf_find_tensor(m->file, name) != NULL;
+    return gguf_layer_tensor(m, layer, "ffn_gate_inp.weight") != NULL;
 }
 
 /* The layers of experts as those counted from the first of them in steps up to the second. */

@@ -2,8 +2,6 @@
  * which is turned back (to within a rounding). */
 #include "convert/gguf_config.h"
 
-#include <inttypes.h>
-
 /* ---- Mamba ---- */
 
 static const TensorRule mamba_rules[] = {
@@ -55,13 +53,7 @@ static const TensorRule ssm_rules[] = {
 
 /* "mamba_d_head": the width of one of the heads. */
 static bool write_head(const GgufModel *m, Buffer *out, Error *err) {
-    int64_t inner, heads;
-    if (!gguf_model_size(m, "ssm.inner_size", 0, &inner, err) ||
-        !gguf_model_size(m, "ssm.time_step_rank", 0, &heads, err))
-        return false;
-    if (inner % heads)
-        return error_set(err, "has %" PRId64 " heads of mamba, which do not divide %" PRId64, heads, inner);
-    gguf_config_count(out, "mamba_d_head", inner / heads);
+    if (!gguf_config_ssm_head(m, "mamba_d_head", out, err)) return false;
     buffer_text(out, "  \"mamba_conv_bias\": true,\n  \"mamba_proj_bias\": false,\n");
     return true;
 }

@@ -4,8 +4,6 @@
  * are none. */
 #include "convert/gguf_config.h"
 
-#include <stdio.h>
-
 static const TensorRule model_rules[] = {
     {"token_embd", "backbone.embeddings", SIZE_VOCAB, SIZE_HIDDEN, 0, 0, 0},
     {"output", "lm_head", SIZE_VOCAB, SIZE_HIDDEN, 0, RULE_OPTIONAL, 0},
@@ -25,17 +23,6 @@ static const TensorRule ssm_rules[] = {
     {NULL, NULL, 0, 0, 0, 0, 0},
 };
 
-/* The width of one of the heads. */
-static bool write_head(const GgufModel *m, const char *name, Buffer *out, Error *err) {
-    int64_t inner, heads;
-    if (!gguf_model_size(m, "ssm.inner_size", 0, &inner, err) ||
-        !gguf_model_size(m, "ssm.time_step_rank", 0, &heads, err))
-        return false;
-    if (inner % heads) return error_set(err, "has %d heads of mamba, which do not divide %d", (int)heads, (int)inner);
-    gguf_config_count(out, name, inner / heads);
-    return true;
-}
-
 /* ---- Mamba-2 ---- */
 
 /* The last is not needed, but mlx-lm wants to see it. */
@@ -45,7 +32,7 @@ static const ConfigField mamba2_fields[] = {
     {"ssm.inner_size", "intermediate_size", FIELD_SIZE, true}, {0}};
 
 static bool write_mamba2(const GgufModel *m, Buffer *out, Error *err) {
-    return write_head(m, "head_dim", out, err);
+    return gguf_config_ssm_head(m, "head_dim", out, err);
 }
 
 const Architecture gguf_mamba2 = {
@@ -111,21 +98,15 @@ static const ConfigField nemotron_fields[] = {
     {"moe_latent_size", "moe_latent_size", FIELD_SIZE, false},
     {0}};
 
-static bool has_tensor(const GgufModel *m, int64_t layer, const char *name) {
-    char full[64];
-    snprintf(full, sizeof full, "blk.%d.%s.weight", (int)layer, name);
-    return gguf_find_tensor(m->file, full) != NULL;
-}
-
 static bool write_nemotron(const GgufModel *m, Buffer *out, Error *err) {
     buffer_text(out, "  \"hybrid_override_pattern\": \"");
     for (int64_t i = 0; i < m->n_layers; i++)
-        buffer_byte(out, has_tensor(m, i, "ssm_in")         ? 'M'
-                         : has_tensor(m, i, "attn_q")       ? '*'
-                         : has_tensor(m, i, "ffn_gate_inp") ? 'E'
-                                                            : '-');
+        buffer_byte(out, gguf_layer_tensor(m, i, "ssm_in.weight")         ? 'M'
+                         : gguf_layer_tensor(m, i, "attn_q.weight")       ? '*'
+                         : gguf_layer_tensor(m, i, "ffn_gate_inp.weight") ? 'E'
+                                                                          : '-');
     buffer_text(out, "\",\n");
-    return write_head(m, "mamba_head_dim", out, err);
+    return gguf_config_ssm_head(m, "mamba_head_dim", out, err);
 }
 
 #define NEMOTRON                                                                                               \

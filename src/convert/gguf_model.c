@@ -63,6 +63,12 @@ double gguf_layer_value(const GgufModel *m, const char *key, int64_t layer, doub
 
 /* ---- tensors by name ---- */
 
+const GgufTensor *gguf_layer_tensor(const GgufModel *m, int64_t layer, const char *name) {
+    char full[64];
+    snprintf(full, sizeof full, "blk.%" PRId64 ".%s", layer, name);
+    return gguf_find_tensor(m->file, full);
+}
+
 void gguf_rule_name(const char *pattern, int64_t layer, int64_t expert, const char *suffix, char *out,
                     size_t capacity) {
     size_t n = 0;

@@ -56,5 +56,7 @@ bool gguf_model_size(const GgufModel *model, const char *key, int64_t fallback, 
 bool gguf_model_number(const GgufModel *model, const char *key, double fallback, double *out, Error *err);
 /* The layer's item of a list or the value for all layers, a count or a bool; `absent` when there is none. */
 double gguf_layer_value(const GgufModel *model, const char *key, int64_t layer, double absent);
+/* The tensor "blk.LAYER.NAME"; NULL: the file has none. */
+const GgufTensor *gguf_layer_tensor(const GgufModel *model, int64_t layer, const char *name);
 
 #endif

@@ -49,13 +49,17 @@ static bool copy_half(const uint8_t *from, uint8_t *to) {
     return half_is_finite(from);
 }
 
+static bool put_half(float v, uint8_t *to) {
+    uint16_t h = half_from_float(v);
+    to[0] = (uint8_t)h;
+    to[1] = (uint8_t)(h >> 8);
+    return half_is_finite(to);
+}
+
 static bool bias_half(const BlockFormat *f, const uint8_t *block, uint8_t *out) {
     if (f->min_at >= 0) return copy_half(block + f->min_at, out);
     float d = half_to_float((uint16_t)(block[f->scale_at] | block[f->scale_at + 1] << 8));
-    uint16_t h = half_from_float((float)-f->offset * d);
-    out[0] = (uint8_t)h;
-    out[1] = (uint8_t)(h >> 8);
-    return half_is_finite(out);
+    return put_half((float)-f->offset * d, out);
 }
 
 static bool groups_f32(const BlockFormat *f, const uint8_t *block, bool bias, uint8_t *out) {
@@ -90,12 +94,8 @@ static bool float_block(const BlockFormat *f, const uint8_t *block, uint8_t *out
 static bool wide_block(const BlockFormat *f, const uint8_t *block, uint8_t *out) {
     float values[256];
     gguf_dequantize_row(f->type, block, f->values, values);
-    for (int i = 0; i < f->values; i++) {
-        uint16_t h = half_from_float(values[i]);
-        out[2 * i] = (uint8_t)h;
-        out[2 * i + 1] = (uint8_t)(h >> 8);
-        if (!half_is_finite(out + 2 * i)) return false;
-    }
+    for (int i = 0; i < f->values; i++)
+        if (!put_half(values[i], out + 2 * i)) return false;
     return true;
 }
 

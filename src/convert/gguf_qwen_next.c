@@ -10,7 +10,6 @@
 #include "convert/gguf_config.h"
 
 #include <math.h>
-#include <stdio.h>
 
 /* The orders are those of Qwen 3.5, where a model has them. */
 static const TensorRule layer_rules[] = {
@@ -77,11 +76,8 @@ static bool has_parts(const GgufModel *m) {
 
 /* Without one, norms would be taken to be stored less one. */
 static bool has_delta_rule(const GgufModel *m) {
-    char name[64];
-    for (int64_t i = 0; i < m->n_layers; i++) {
-        snprintf(name, sizeof name, "blk.%d.ssm_conv1d.weight", (int)i);
-        if (gguf_find_tensor(m->file, name)) return true;
-    }
+    for (int64_t i = 0; i < m->n_layers; i++)
+        if (gguf_layer_tensor(m, i, "ssm_conv1d.weight")) return true;
     return false;
 }
 

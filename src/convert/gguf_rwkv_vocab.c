@@ -1,9 +1,9 @@
 /* RWKV cuts a text from the left, each time by the longest token that it begins with, whatever words there are. That is
  * WordPiece without a mark of continuations over a text that is one word; its bytes, since tokens may end inside of a
- * character, are spelled in the alphabet of byte-level vocabularies. GGUF has the tokens as Python writes bytes:
- * "\\xff",
- * "\\n". */
+ * character, are spelled in the alphabet of byte-level vocabularies. GGUF has the tokens as Python writes bytes
+ * ("\\xff", "\\n"). */
 #include "convert/gguf_rwkv_vocab.h"
+#include "base/hex.h"
 #include "base/json.h"
 #include "text/bytelevel.h"
 
@@ -13,10 +13,9 @@
 
 enum { NORMAL = 1, CONTROL = 3 };
 
-static int hex_digit(char c) {
-    static const char digits[] = "0123456789abcdef";
-    const char *at = c ? strchr(digits, c) : NULL;
-    return at ? (int)(at - digits) : -1;
+/* Python writes small letters. */
+static int small_hex_digit(char c) {
+    return c >= 'A' && c <= 'F' ? -1 : hex_digit(c);
 }
 
 /* One byte of an escaped text; *at moves on. False where the escape is none of Python's. */
@@ -32,7 +31,8 @@ static bool read_byte(const char *text, size_t n, size_t *at, char *out) {
         *out = values[letter - letters];
         return true;
     }
-    int high = c == 'x' && *at + 2 <= n ? hex_digit(text[*at]) : -1, low = high >= 0 ? hex_digit(text[*at + 1]) : -1;
+    int high = c == 'x' && *at + 2 <= n ? small_hex_digit(text[*at]) : -1,
+        low = high >= 0 ? small_hex_digit(text[*at + 1]) : -1;
     if (low < 0) return false;
     *at += 2;
     *out = (char)(high << 4 | low);

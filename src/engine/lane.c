@@ -292,9 +292,14 @@ static bool can_run(const Seat *seat) {
     return sequence_started(seat->sequence) && !job_is_full(seat->job);
 }
 
+/* Its prompt is being read: more of it is left than the one row of who answers. */
+static bool reads_prompt(const Seat *seat) {
+    return can_run(seat) && sequence_left(seat->sequence) > 1;
+}
+
 static int count_prompts(const Lane *l) {
     int n = 0;
-    for (size_t i = 0; i < l->n; i++) n += can_run(&l->seats[i]) && sequence_left(l->seats[i].sequence) > 1;
+    for (size_t i = 0; i < l->n; i++) n += reads_prompt(&l->seats[i]);
     return n;
 }
 
@@ -319,7 +324,7 @@ static Seat *shortest_prompt(Lane *l) {
     Seat *best = NULL;
     for (size_t i = 0; i < l->n; i++) {
         Seat *seat = &l->seats[i];
-        if (seat->n_rows > 0 || !can_run(seat) || sequence_left(seat->sequence) < 2) continue;
+        if (seat->n_rows > 0 || !reads_prompt(seat)) continue;
         if (!best || sequence_left(seat->sequence) < sequence_left(best->sequence)) best = seat;
     }
     return best;
@@ -328,7 +333,7 @@ static Seat *shortest_prompt(Lane *l) {
 static Seat *oldest_prompt(Lane *l) {
     for (size_t i = 0; i < l->n; i++) {
         Seat *seat = &l->seats[i];
-        if (seat->n_rows == 0 && can_run(seat) && sequence_left(seat->sequence) > 1) return seat;
+        if (seat->n_rows == 0 && reads_prompt(seat)) return seat;
     }
     return NULL;
 }

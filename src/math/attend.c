@@ -103,7 +103,7 @@ const float *kv_value(const KvView *view, int position) {
 
 /* ---- a task: rows [first_row, end_row) times heads [first_head, end_head) of one kv head ---- */
 
-enum { MAX_QUERIES = 16, SCORE_BUDGET = 1 << 20 };
+enum { SCORE_BUDGET = 1 << 20 };
 
 /* Rows of one sequence ascend, so its first row sees the earliest key and its last row the latest. */
 typedef struct Task {
@@ -204,8 +204,8 @@ void kv_page_scores(const KvView *view, int page, int kv_head, const float *cons
 static void fill_scores(const AttendContext *c, const KvView *view, int kv_head, Query *queries, int n, int base,
                         int first, int end) {
     const KvShape *s = &view->shape;
-    const float *q[MAX_QUERIES];
-    float *out[MAX_QUERIES];
+    const float *q[ATTEND_QUERIES];
+    float *out[ATTEND_QUERIES];
     for (int page = base / KV_PAGE; page * KV_PAGE < end; page++) {
         int start = page * KV_PAGE, stop = end - start < KV_PAGE ? end : start + KV_PAGE;
         Span seen = {first > start ? first : start, stop};
@@ -229,8 +229,8 @@ static void add_values(const KvView *view, int kv_head, Query *queries, int from
     int start = first / KV_PAGE * KV_PAGE;
     int page = first / KV_PAGE, last_page = queries[to - 1].row->position / KV_PAGE;
     HeadPage h = head_page(view, page, kv_head);
-    const float *weights[MAX_QUERIES];
-    float *acc[MAX_QUERIES];
+    const float *weights[ATTEND_QUERIES];
+    float *acc[ATTEND_QUERIES];
     for (int i = from; i < to; i++) {
         weights[i - from] = queries[i].scores + (start - base);
         acc[i - from] = queries[i].block;
@@ -345,7 +345,7 @@ static void attend_task(void *context, int task, int thread) {
     const AttendContext *c = context;
     /* from the last: later rows see more, and large tasks that start early leave small ones to even out the end */
     const Task *t = &c->tasks[c->n_tasks - 1 - task];
-    Query queries[MAX_QUERIES] = {{0}};
+    Query queries[ATTEND_QUERIES] = {{0}};
     const KvView *view = c->rows[t->first_row].view;
     int n = 0, first = c->rows[t->first_row].first, end = c->rows[t->end_row - 1].position + 1;
     int kv_head = t->first_head / (c->args->n_heads / view->shape.heads);
@@ -360,13 +360,13 @@ static void attend_task(void *context, int task, int thread) {
     attend_queries(c, view, kv_head, first, end, queries, n, c->scratch + (size_t)thread * c->scratch_floats);
 }
 
-/* Rows [first, end) of one sequence that one task takes: as many as MAX_QUERIES and the score budget allow; one where
- * the positions are listed. */
+/* Rows [first, end) of one sequence that one task takes: as many as ATTEND_QUERIES and the score budget allow; one
+ * where the positions are listed. */
 static int rows_end(const AttendRow *rows, int n_rows, int first, int heads) {
     int end = first + 1;
     if (rows[first].keys) return end;
     while (end < n_rows && rows[end].view == rows[first].view && !rows[end].keys &&
-           (end + 1 - first) * heads <= MAX_QUERIES) {
+           (end + 1 - first) * heads <= ATTEND_QUERIES) {
         int64_t keys = rows[end].position + KV_PAGE - rows[first].first;
         if (keys * (end + 1 - first) * heads > SCORE_BUDGET) break;
         end++;
@@ -378,7 +378,7 @@ static int heads_per_task(const AttendArgs *args, const AttendRow *rows, int n_r
     int kv_heads = rows[0].view->shape.heads, group = args->n_heads / kv_heads;
     if (n_rows * kv_heads < 4 * threads)
         group = (group + 1) / 2; /* few rows: finer tasks, so that threads end together */
-    return group > MAX_QUERIES ? MAX_QUERIES : group;
+    return group > ATTEND_QUERIES ? ATTEND_QUERIES : group;
 }
 
 /* With tasks NULL only counts. Also finds the scratch that the largest task needs. */

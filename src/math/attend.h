@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { KV_PAGE = 64, KV_TILE = 16, ATTEND_BLOCK = 512 };
+enum { KV_PAGE = 64, KV_TILE = 16, ATTEND_BLOCK = 512, ATTEND_QUERIES = 16 /* of a task at most */ };
 
 typedef enum KvFormat { KV_I16, KV_F32, KV_F16, KV_BF16 } KvFormat;
 const char *kv_format_name(KvFormat f);

@@ -72,9 +72,9 @@ typedef struct ValueJob {
     const uint8_t *values;    /* [KV_PAGE][v_dim] of the format */
     const float *value_scale; /* i16: [KV_PAGE] */
     int v_dim, first, end;
-    const float *const *weights; /* weights[i][position in page] */
+    const float *const *weights; /* weights[i][position in page], of which whole tiles may be read */
     float *const *acc;
-    int n_queries;
+    int n_queries;       /* ATTEND_QUERIES at most */
     const uint8_t *next; /* values that are wanted soon, of a whole page: fetched meanwhile */
 } ValueJob;
 

@@ -600,24 +600,18 @@ static inline __attribute__((always_inline)) void value_format(const ValueJob *j
 }
 
 /* The weight of an i16 value is rounded once, times its scale, before the fma: for the whole page at once, since it is
- * the same for every dim. The queries are taken in runs whose weights fit on the stack. */
+ * the same for every dim. */
 static void value_scaled(const ValueJob *job) {
-    enum { RUN = 16 };
-    float scaled[RUN][KV_PAGE];
-    const float *weights[RUN];
-    int first = job->first / 16 * 16;
-    for (int query = 0; query < job->n_queries; query += RUN) {
-        ValueJob run = *job;
-        run.weights = weights;
-        run.acc = job->acc + query;
-        run.n_queries = job->n_queries - query < RUN ? job->n_queries - query : RUN;
-        for (int i = 0; i < run.n_queries; i++) {
-            weights[i] = scaled[i];
-            for (int p = first; p < job->end; p += 16)
-                lf_store(scaled[i] + p, lf_mul(lf_load(job->weights[query + i] + p), lf_load(job->value_scale + p)));
-        }
-        value_format(&run, KV_I16);
+    float scaled[ATTEND_QUERIES][KV_PAGE];
+    const float *weights[ATTEND_QUERIES];
+    ValueJob whole = *job;
+    whole.weights = weights;
+    for (int i = 0; i < job->n_queries; i++) {
+        weights[i] = scaled[i];
+        for (int p = job->first / 16 * 16; p < job->end; p += 16)
+            lf_store(scaled[i] + p, lf_mul(lf_load(job->weights[i] + p), lf_load(job->value_scale + p)));
     }
+    value_format(&whole, KV_I16);
 }
 
 static void value_rows(const ValueJob *job) {

@@ -1,4 +1,5 @@
-/* evhttp does the protocol; this file keeps its two traps away from everyone else.
+/* evhttp does the protocol, but for a stream's events, which go to the socket at once; this file keeps its two traps
+ * away from everyone else.
  *
  * A client that leaves while its request is worked on is only noticed when the connection is read from, but evhttp,
  * which has stopped reading by then, ends the process when its own read callback runs in that state. So reading goes on
@@ -8,6 +9,7 @@
  * evhttp (at the end) does not. */
 #define _POSIX_C_SOURCE 200809L
 #include "serve/http.h"
+#include "base/hex.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "serve/connections.h"
@@ -265,11 +267,6 @@ size_t exchange_unsent(const Exchange *x) {
 }
 
 /* ---- routes ---- */
-
-static int hex_digit(char c) {
-    const char *digits = "0123456789abcdef", *at = c ? strchr(digits, c | 0x20) : NULL;
-    return at ? (int)(at - digits) : -1;
-}
 
 /* In place. What is no escape stays. */
 static void percent_decode(char *text) {

@@ -5,6 +5,7 @@
  * What must be held back is the least the definition allows: ByteLevel an incomplete character; ByteFallback a run of
  * byte tokens (one bad byte turns the whole run into U+FFFD); Strip and Replace a tail that may yet be cut. */
 #include "text/decode.h"
+#include "base/hex.h"
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "text/bytelevel.h"
@@ -144,17 +145,10 @@ static bool token_bpe(const Stream *st, size_t stage, const char *text, size_t n
     return !state->held.failed || error_memory(st->err, "decoding");
 }
 
-static int hex(char c) {
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 /* The byte of <0xNN>; -1 for any other token. The reference's number parser also takes a plus sign. */
 static int byte_of(const char *t, size_t n) {
     if (n != 6 || memcmp(t, "<0x", 3) != 0 || t[5] != '>') return -1;
-    int high = t[3] == '+' ? 0 : hex(t[3]), low = hex(t[4]);
+    int high = t[3] == '+' ? 0 : hex_digit(t[3]), low = hex_digit(t[4]);
     return high < 0 || low < 0 ? -1 : high << 4 | low;
 }
 

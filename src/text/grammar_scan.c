@@ -1,16 +1,16 @@
 /* Small readers, so that the two notations can not come to differ in what they share. */
 #include "text/grammar_scan.h"
+#include "base/hex.h"
 #include "text/grammar_build.h"
 
 #include <string.h>
 
 const char *scan_hex(const char **at, const char *end, int n, uint32_t *code) {
-    static const char digits[] = "0123456789abcdef";
     *code = 0;
     for (int i = 0; i < n; i++, ++*at) {
-        const char *digit = *at < end && **at ? strchr(digits, **at | 0x20) : NULL;
-        if (!digit) return "a hexadecimal digit is missing";
-        *code = *code * 16 + (uint32_t)(digit - digits);
+        int digit = *at < end ? hex_digit(**at) : -1;
+        if (digit < 0) return "a hexadecimal digit is missing";
+        *code = *code * 16 + (uint32_t)digit;
     }
     return *code <= 0x10FFFF ? NULL : "there is no such code point";
 }

@@ -3,6 +3,7 @@
  * a repeat of a repeat and not possessive, a(?i)b|c is a(?i:b|c), && intersects classes, (?i) folds a class in brackets
  * but not a bare \p{..}. Each of these was checked against the library (a test lists them). */
 #include "text/pattern_parse.h"
+#include "base/hex.h"
 #include "base/memory.h"
 #include "base/utf8.h"
 
@@ -100,13 +101,6 @@ static bool wrap(Parser *ps, size_t first) {
 }
 
 /* ---- escapes ---- */
-
-static int hex_digit(char c) {
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
 
 /* `least` to `most` hexadecimal digits. */
 static bool parse_hex(Parser *ps, int least, int most, uint32_t *code) {

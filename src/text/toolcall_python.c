@@ -2,6 +2,7 @@
  * descent over a text whose end is known (STEP_LIST and STEP_BODY find it). Only literals are values, as for
  * ast.literal_eval; a string's escapes are Python's, where an unknown one keeps its backslash. */
 #include "text/toolcall_python.h"
+#include "base/hex.h"
 #include "base/json.h"
 #include "base/json_scan.h"
 #include "base/utf8.h"
@@ -38,12 +39,6 @@ static bool is_word(char c) {
 }
 
 /* ---- strings ---- */
-
-static int hex_digit(char c) {
-    if (is_digit(c)) return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
 
 /* \xhh, \uhhhh, \Uhhhhhhhh: the digits. A half of a surrogate pair is no character. */
 static bool unescape_code(Reader *r, int digits, Buffer *text) {

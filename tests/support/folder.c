@@ -31,6 +31,20 @@ void test_folder_remove(TestFolder *f) {
     need(nftw(f->path, remove_entry, 16, FTW_DEPTH | FTW_PHYS) == 0, f->path);
 }
 
+TestFolder test_folder;
+
+int test_folder_setup(void **state) {
+    (void)state;
+    test_folder_make(&test_folder);
+    return 0;
+}
+
+int test_folder_teardown(void **state) {
+    (void)state;
+    test_folder_remove(&test_folder);
+    return 0;
+}
+
 const char *test_path(const TestFolder *f, const char *name) {
     static char ring[4][768];
     static int next;

@@ -12,6 +12,12 @@ typedef struct TestFolder {
 /* Each ends the test program when the system refuses. */
 void test_folder_make(TestFolder *f);
 void test_folder_remove(TestFolder *f);
+/* The folder of a test program that needs one only, and what makes and removes it for cmocka, around each test or all
+ * of them. */
+extern TestFolder test_folder;
+int test_folder_setup(void **state);
+int test_folder_teardown(void **state);
+
 /* "path/name", in a buffer of the folder's own that the next call reuses (four in turn). */
 const char *test_path(const TestFolder *f, const char *name);
 void test_write(const TestFolder *f, const char *name, const void *bytes, size_t n);

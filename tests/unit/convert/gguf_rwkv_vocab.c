@@ -13,20 +13,6 @@
 #include <string.h>
 #include <cmocka.h>
 
-static TestFolder folder;
-
-static int make(void **state) {
-    (void)state;
-    test_folder_make(&folder);
-    return 0;
-}
-
-static int clear(void **state) {
-    (void)state;
-    test_folder_remove(&folder);
-    return 0;
-}
-
 /* After the bytes, ids 1 to 256. Two are halves of a character, and a quote or two. */
 static const char *const longer[] = {"\n\n",         "\n\n\n",   "he",  "hello", "ello w", " w",   "world", "\xE4\xBD",
                                      "\xE4\xBD\xA0", "\xA0\xE5", "\\n", "'\"",   "\t\r",   "aaaa", "aa"};
@@ -79,13 +65,13 @@ static bool import_vocabulary(Error *err) {
     build_u32(&b, "tokenizer.ggml.eos_token_id", 0);
     build_u32(&b, "tokenizer.ggml.eot_token_id", 257);
     build_text(&b, "tokenizer.chat_template", "rwkv-world");
-    build_write(&b, &folder, "v.gguf");
+    build_write(&b, &test_folder, "v.gguf");
     build_clear(&b);
-    Gguf *g = gguf_open(test_path(&folder, "v.gguf"), err);
+    Gguf *g = gguf_open(test_path(&test_folder, "v.gguf"), err);
     assert_non_null(g);
     GgufModel m = {.file = g, .size = {[SIZE_VOCAB] = TOKENS}};
     bool ok = gguf_tokenizer_json(&m, &out, err);
-    if (ok) test_write(&folder, "tokenizer.json", out.data, out.length);
+    if (ok) test_write(&test_folder, "tokenizer.json", out.data, out.length);
     buffer_reset(&out);
     assert_true(gguf_chat_template(&m, &out, err));
     assert_int_equal(out.length, 0); /* "rwkv-world" is a name */
@@ -98,7 +84,7 @@ static Tokenizer *tokenizer_of(void) {
     Error err = {""};
     name_tokens();
     if (!import_vocabulary(&err)) fail_msg("%s", err.text);
-    Tokenizer *t = tokenizer_load(folder.path, &err);
+    Tokenizer *t = tokenizer_load(test_folder.path, &err);
     if (!t) fail_msg("%s", err.text);
     return t;
 }
@@ -197,9 +183,9 @@ static void other_spellings_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_longest_token_is_taken, make, clear),
-        cmocka_unit_test_setup_teardown(random_texts_are_cut_alike, make, clear),
-        cmocka_unit_test_setup_teardown(other_spellings_are_refused, make, clear),
+        cmocka_unit_test_setup_teardown(the_longest_token_is_taken, test_folder_setup, test_folder_teardown),
+        cmocka_unit_test_setup_teardown(random_texts_are_cut_alike, test_folder_setup, test_folder_teardown),
+        cmocka_unit_test_setup_teardown(other_spellings_are_refused, test_folder_setup, test_folder_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

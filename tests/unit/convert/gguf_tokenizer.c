@@ -14,20 +14,6 @@
 #include <string.h>
 #include <cmocka.h>
 
-static TestFolder folder;
-
-static int make(void **state) {
-    (void)state;
-    test_folder_make(&folder);
-    return 0;
-}
-
-static int clear(void **state) {
-    (void)state;
-    test_folder_remove(&folder);
-    return 0;
-}
-
 /* A model whose vocabulary is that of build_llama_keys, changed. */
 static bool import_built(void (*change)(GgufBuild *), Error *err) {
     GgufBuild b;
@@ -35,9 +21,10 @@ static bool import_built(void (*change)(GgufBuild *), Error *err) {
     build_llama_keys(&b);
     if (change) change(&b);
     build_llama_tensors(&b, NULL);
-    build_write(&b, &folder, "m.gguf");
+    build_write(&b, &test_folder, "m.gguf");
     build_clear(&b);
-    return import_gguf(test_path(&folder, "m.gguf"), test_path(&folder, "out"), &(ImportOptions){.force = true}, err);
+    return import_gguf(test_path(&test_folder, "m.gguf"), test_path(&test_folder, "out"),
+                       &(ImportOptions){.force = true}, err);
 }
 
 static JsonDoc *imported_file(void (*change)(GgufBuild *), const char *name) {
@@ -45,7 +32,7 @@ static JsonDoc *imported_file(void (*change)(GgufBuild *), const char *name) {
     char path[64];
     if (!import_built(change, &err)) fail_msg("%s", err.text);
     snprintf(path, sizeof path, "out/%s", name);
-    JsonDoc *doc = json_parse_file(test_path(&folder, path), JSON_UNIQUE_KEYS, &err);
+    JsonDoc *doc = json_parse_file(test_path(&test_folder, path), JSON_UNIQUE_KEYS, &err);
     if (!doc) fail_msg("%s", err.text);
     return doc;
 }
@@ -146,14 +133,14 @@ static void templates_are_written_out(void **state) {
     (void)state;
     JsonDoc *doc = imported_file(one_template, "tokenizer_config.json");
     equals(json_get(json_root(doc), "chat_template"), "\"{{ \\\"x\\\" }}\\n\"");
-    char *file = test_read(test_path(&folder, "out/chat_template.jinja"), NULL);
+    char *file = test_read(test_path(&test_folder, "out/chat_template.jinja"), NULL);
     assert_string_equal(file, "{{ \"x\" }}\n");
     free(file);
     json_free(doc);
     doc = imported_file(named_templates, "tokenizer_config.json");
     equals(json_get(json_root(doc), "chat_template"),
            "[{\"name\": \"default\", \"template\": \"D\"}, {\"name\": \"tool_use\", \"template\": \"T\"}]");
-    assert_false(test_exists(test_path(&folder, "out/chat_template.jinja"))); /* it would hide the others */
+    assert_false(test_exists(test_path(&test_folder, "out/chat_template.jinja"))); /* it would hide the others */
     json_free(doc);
 }
 
@@ -165,7 +152,7 @@ static void refuses(void (*change)(GgufBuild *), const char *says) {
     Error err = {""};
     assert_false(import_built(change, &err));
     if (!strstr(err.text, says)) fail_msg("\"%s\" does not say \"%s\"", err.text, says);
-    assert_int_equal(test_entries(&folder), 1);
+    assert_int_equal(test_entries(&test_folder), 1);
 }
 
 /* The whole metadata by hand, since a key can not be there twice. */
@@ -179,9 +166,9 @@ static void refuses_vocabulary(const char *model, const char *const *tokens, uin
     build_texts(&b, "tokenizer.ggml.tokens", tokens, n_tokens);
     build_i32s(&b, "tokenizer.ggml.token_type", types, n_types);
     build_texts(&b, "tokenizer.ggml.merges", &merge, 1);
-    build_write(&b, &folder, "v.gguf");
+    build_write(&b, &test_folder, "v.gguf");
     build_clear(&b);
-    Gguf *g = gguf_open(test_path(&folder, "v.gguf"), &err);
+    Gguf *g = gguf_open(test_path(&test_folder, "v.gguf"), &err);
     assert_non_null(g);
     GgufModel m = {.file = g, .size = {[SIZE_VOCAB] = 2}};
     Buffer out = {0};
@@ -211,8 +198,8 @@ static void other_vocabularies_are_refused(void **state) {
 static void the_result_tokenizes(void **state) {
     (void)state;
     Error err = {""};
-    assert_true(import_gguf("tests/data/gguf/mixed.gguf", test_path(&folder, "out"), NULL, &err));
-    Tokenizer *t = tokenizer_load(test_path(&folder, "out"), &err);
+    assert_true(import_gguf("tests/data/gguf/mixed.gguf", test_path(&test_folder, "out"), NULL, &err));
+    Tokenizer *t = tokenizer_load(test_path(&test_folder, "out"), &err);
     if (!t) fail_msg("%s", err.text);
     IdList ids = {0};
     const char *text = "the the\xC3\xA9 an<tool><|end|>";
@@ -239,7 +226,7 @@ static void check_pre_tokenizer(const char *name) {
     IdList ids = {0};
     pre_name = name;
     if (!import_built(any_pre, &err)) fail_msg("%s", err.text);
-    Tokenizer *t = tokenizer_load(test_path(&folder, "out"), &err);
+    Tokenizer *t = tokenizer_load(test_path(&test_folder, "out"), &err);
     if (!t || !tokenizer_encode(t, "ab b", 4, 0, &ids, &err)) fail_msg("%s: %s", name, err.text);
     const int32_t expected[] = {2, 3, 1}; /* ab, space, b */
     assert_int_equal(ids.n, 3);
@@ -267,13 +254,13 @@ static void every_pre_tokenizer_loads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_vocabulary_without_bos, make, clear),
-        cmocka_unit_test_setup_teardown(the_ends_are_added_as_the_file_says, make, clear),
-        cmocka_unit_test_setup_teardown(ends_of_text_are_collected, make, clear),
-        cmocka_unit_test_setup_teardown(templates_are_written_out, make, clear),
-        cmocka_unit_test_setup_teardown(other_vocabularies_are_refused, make, clear),
-        cmocka_unit_test_setup_teardown(the_result_tokenizes, make, clear),
-        cmocka_unit_test_setup_teardown(every_pre_tokenizer_loads, make, clear),
+        cmocka_unit_test_setup_teardown(a_vocabulary_without_bos, test_folder_setup, test_folder_teardown),
+        cmocka_unit_test_setup_teardown(the_ends_are_added_as_the_file_says, test_folder_setup, test_folder_teardown),
+        cmocka_unit_test_setup_teardown(ends_of_text_are_collected, test_folder_setup, test_folder_teardown),
+        cmocka_unit_test_setup_teardown(templates_are_written_out, test_folder_setup, test_folder_teardown),
+        cmocka_unit_test_setup_teardown(other_vocabularies_are_refused, test_folder_setup, test_folder_teardown),
+        cmocka_unit_test_setup_teardown(the_result_tokenizes, test_folder_setup, test_folder_teardown),
+        cmocka_unit_test_setup_teardown(every_pre_tokenizer_loads, test_folder_setup, test_folder_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

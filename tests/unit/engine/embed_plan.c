@@ -13,32 +13,19 @@
 
 enum { HIDDEN = 4 };
 
-static TestFolder folder;
 static Pool *pool;
-
-static int make(void **state) {
-    (void)state;
-    test_folder_make(&folder);
-    return 0;
-}
-
-static int clear(void **state) {
-    (void)state;
-    test_folder_remove(&folder);
-    return 0;
-}
 
 static EmbedPlan plan_of(bool encoder) {
     EmbedPlan p;
     Error err = {""};
-    if (!embed_plan_read(folder.path, HIDDEN, encoder, pool, &p, &err)) fail_msg("%s", err.text);
+    if (!embed_plan_read(test_folder.path, HIDDEN, encoder, pool, &p, &err)) fail_msg("%s", err.text);
     return p;
 }
 
 static void refused(const char *says) {
     EmbedPlan p = {.size = 77};
     Error err = {""};
-    assert_false(embed_plan_read(folder.path, HIDDEN, true, pool, &p, &err));
+    assert_false(embed_plan_read(test_folder.path, HIDDEN, true, pool, &p, &err));
     if (!strstr(err.text, says)) fail_msg("\"%s\" does not say \"%s\"", err.text, says);
     assert_null(strchr(err.text, '\n'));
     assert_int_equal(p.size, 77); /* as it was */
@@ -47,7 +34,7 @@ static void refused(const char *says) {
 static void pooling(const char *more) {
     char text[300];
     snprintf(text, sizeof text, "{\"word_embedding_dimension\": %d%s}", HIDDEN, more);
-    modules_config(&folder, "1_Pooling", text);
+    modules_config(&test_folder, "1_Pooling", text);
 }
 
 /* ---- pooling ---- */
@@ -78,7 +65,7 @@ static void every_mode_has_two_names(void **state) {
                  {"weightedmean", "pooling_mode_weightedmean_tokens", POOL_WEIGHTED},
                  {"lasttoken", "pooling_mode_lasttoken", POOL_LAST}};
     (void)state;
-    modules_list(&folder, "Pooling");
+    modules_list(&test_folder, "Pooling");
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
         for (int older = 0; older < 2; older++) {
             char text[100];
@@ -94,7 +81,7 @@ static void every_mode_has_two_names(void **state) {
 
 static void several_modes_make_a_longer_vector(void **state) {
     (void)state;
-    modules_list(&folder, "Pooling");
+    modules_list(&test_folder, "Pooling");
     pooling(", \"pooling_mode\": [\"max\", \"cls\"]");
     EmbedPlan p = plan_of(true);
     assert_true(p.size == 2 * HIDDEN && p.pool.modes[0] == POOL_MAX && p.pool.modes[1] == POOL_FIRST);
@@ -116,20 +103,20 @@ static void several_modes_make_a_longer_vector(void **state) {
 
 static void wrong_pooling_is_refused(void **state) {
     (void)state;
-    modules_list(&folder, "Pooling");
+    modules_list(&test_folder, "Pooling");
     refused("1_Pooling/config.json: is missing, though modules.json names the module");
     pooling(", \"pooling_mode\": \"median\"");
     refused("1_Pooling/config.json: the pooling mode \"median\" is not known here");
     pooling(", \"pooling_mode\": [\"cls\", \"max\", \"mean\", \"cls\", \"max\", \"mean\", \"cls\"]");
     refused("the pooling mode \"cls\" is not known here"); /* more than there are */
-    modules_config(&folder, "1_Pooling", "{\"embedding_dimension\": 5}");
+    modules_config(&test_folder, "1_Pooling", "{\"embedding_dimension\": 5}");
     refused("1_Pooling/config.json: \"embedding_dimension\" is 5, and the model's rows have 4 values");
-    modules_config(&folder, "1_Pooling", "{\"word_embedding_dimension\": 0}");
+    modules_config(&test_folder, "1_Pooling", "{\"word_embedding_dimension\": 0}");
     refused("\"word_embedding_dimension\" is missing or no size");
-    modules_config(&folder, "1_Pooling", "[]");
+    modules_config(&test_folder, "1_Pooling", "[]");
     refused("is not a JSON object");
     pooling("");
-    modules_list(&folder, "Pooling Pooling");
+    modules_list(&test_folder, "Pooling Pooling");
     refused("pools twice");
 }
 
@@ -137,27 +124,27 @@ static void wrong_pooling_is_refused(void **state) {
 
 static void wrong_lists_are_refused(void **state) {
     (void)state;
-    test_write_text(&folder, "modules.json", "{}");
+    test_write_text(&test_folder, "modules.json", "{}");
     refused("modules.json: is not a list of modules");
-    test_write_text(&folder, "modules.json", "[]");
+    test_write_text(&test_folder, "modules.json", "[]");
     refused("modules.json: is not a list of modules");
-    test_write_text(&folder, "modules.json", "[{\"path\": \"\", \"type\": \"a.WordEmbeddings\"}]");
+    test_write_text(&test_folder, "modules.json", "[{\"path\": \"\", \"type\": \"a.WordEmbeddings\"}]");
     refused("begins with \"a.WordEmbeddings\", expected a Transformer");
-    test_write_text(&folder, "modules.json", "[{\"path\": \"0_Transformer\", \"type\": \"a.Transformer\"}]");
+    test_write_text(&test_folder, "modules.json", "[{\"path\": \"0_Transformer\", \"type\": \"a.Transformer\"}]");
     refused("its transformer is in \"0_Transformer\"");
-    test_write_text(&folder, "modules.json", "[{\"path\": \"\"}]");
+    test_write_text(&test_folder, "modules.json", "[{\"path\": \"\"}]");
     refused("item 0 has no \"type\" or no \"path\"");
-    test_write_text(&folder, "modules.json",
+    test_write_text(&test_folder, "modules.json",
                     "[{\"path\": \"\", \"type\": \"Transformer\"}, {\"path\": \"../x\", \"type\": \"Pooling\"}]");
     refused("the path \"../x\" leaves the folder");
     pooling("");
-    modules_list(&folder, "");
+    modules_list(&test_folder, "");
     refused("has no Pooling, so that there is no vector of a text");
-    modules_list(&folder, "Normalize Pooling");
+    modules_list(&test_folder, "Normalize Pooling");
     refused("\"x.models.Normalize\" before pooling is not known here");
-    modules_list(&folder, "Pooling CNN");
+    modules_list(&test_folder, "Pooling CNN");
     refused("the module \"x.models.CNN\" is not known here");
-    modules_list(&folder, "Dropout"); /* of training, and no pooling either */
+    modules_list(&test_folder, "Dropout"); /* of training, and no pooling either */
     refused("has no Pooling");
 }
 
@@ -167,7 +154,7 @@ static const ModuleTensor weight = {"linear.weight", 3, HIDDEN, eye}, bias = {"l
 static void dense(const char *more) {
     char text[300];
     snprintf(text, sizeof text, "{\"in_features\": %d, \"out_features\": 3%s}", HIDDEN, more);
-    modules_config(&folder, "2_Dense", text);
+    modules_config(&test_folder, "2_Dense", text);
 }
 
 static Activation activation_of(const char *more) {
@@ -182,9 +169,9 @@ static Activation activation_of(const char *more) {
 
 static void dense_layers_have_their_own_files(void **state) {
     (void)state;
-    modules_list(&folder, "Pooling Dense");
+    modules_list(&test_folder, "Pooling Dense");
     pooling("");
-    modules_weights(&folder, "2_Dense", (ModuleTensor[]){weight, bias}, 2);
+    modules_weights(&test_folder, "2_Dense", (ModuleTensor[]){weight, bias}, 2);
     assert_int_equal(activation_of(""), ACT_TANH); /* what torch's module has */
     assert_int_equal(activation_of(", \"activation_function\": null"), ACT_NONE);
     assert_int_equal(activation_of(", \"activation_function\": \"torch.nn.modules.linear.Identity\""), ACT_NONE);
@@ -203,12 +190,12 @@ static void dense_layers_have_their_own_files(void **state) {
 
 static void wrong_dense_layers_are_refused(void **state) {
     (void)state;
-    modules_list(&folder, "Pooling Dense");
+    modules_list(&test_folder, "Pooling Dense");
     pooling("");
     dense("");
     refused(
         "2_Dense/model.safetensors: is missing; a pytorch_model.bin beside it has to be saved as safetensors first");
-    modules_weights(&folder, "2_Dense", &weight, 1);
+    modules_weights(&test_folder, "2_Dense", &weight, 1);
     refused("has no tensor \"linear.bias\"");
     dense(", \"bias\": false, \"activation_function\": \"torch.nn.Softmax\"");
     refused("2_Dense/config.json: the activation \"torch.nn.Softmax\" is not known here");
@@ -216,22 +203,22 @@ static void wrong_dense_layers_are_refused(void **state) {
     refused("a residual of another width");
     dense(", \"module_input_name\": \"token_embeddings\"");
     refused("a layer that is not of the pooled vector");
-    modules_config(&folder, "2_Dense", "{\"in_features\": 8, \"out_features\": 3}");
+    modules_config(&test_folder, "2_Dense", "{\"in_features\": 8, \"out_features\": 3}");
     refused("\"in_features\" is 8, and the vector before it has 4 values");
-    modules_config(&folder, "2_Dense", "{\"in_features\": 4, \"out_features\": 2}");
+    modules_config(&test_folder, "2_Dense", "{\"in_features\": 4, \"out_features\": 2}");
     refused("tensor \"linear.weight\" has shape [3, 4], which is not what its config.json says");
-    modules_config(&folder, "2_Dense", "{\"in_features\": 4}");
+    modules_config(&test_folder, "2_Dense", "{\"in_features\": 4}");
     refused("\"out_features\" is missing or no size");
 }
 
 static void layer_norms_are_read(void **state) {
     static const float gains[HIDDEN] = {1, 2, 3, 4}, shifts[HIDDEN] = {5, 6, 7, 8};
     (void)state;
-    modules_list(&folder, "Pooling LayerNorm Normalize");
+    modules_list(&test_folder, "Pooling LayerNorm Normalize");
     pooling("");
-    modules_weights(&folder, "2_LayerNorm", (ModuleTensor[]){{"norm.weight", 0, HIDDEN, gains}}, 1);
+    modules_weights(&test_folder, "2_LayerNorm", (ModuleTensor[]){{"norm.weight", 0, HIDDEN, gains}}, 1);
     refused("has no tensor \"norm.bias\"");
-    modules_weights(&folder, "2_LayerNorm",
+    modules_weights(&test_folder, "2_LayerNorm",
                     (ModuleTensor[]){{"norm.weight", 0, HIDDEN, gains}, {"norm.bias", 0, HIDDEN, shifts}}, 2);
     EmbedPlan p = plan_of(true);
     assert_true(p.n_stages == 2 && p.stages[0].kind == STAGE_LAYER_NORM && p.stages[1].kind == STAGE_UNIT);
@@ -251,17 +238,17 @@ static int max_tokens(void) {
 
 static void lengths_come_from_the_first_file_that_says(void **state) {
     (void)state;
-    test_write_text(&folder, "tokenizer_config.json", "{\"model_max_length\": 1e30}");
+    test_write_text(&test_folder, "tokenizer_config.json", "{\"model_max_length\": 1e30}");
     assert_int_equal(max_tokens(), 0); /* "no limit" */
-    test_write_text(&folder, "tokenizer_config.json", "{\"model_max_length\": 512, \"do_lower_case\": true}");
+    test_write_text(&test_folder, "tokenizer_config.json", "{\"model_max_length\": 512, \"do_lower_case\": true}");
     assert_int_equal(max_tokens(), 512);
-    test_write_text(&folder, "sentence_bert_config.json", "{\"max_seq_length\": null}");
+    test_write_text(&test_folder, "sentence_bert_config.json", "{\"max_seq_length\": null}");
     assert_int_equal(max_tokens(), 512);
-    test_write_text(&folder, "sentence_roberta_config.json", "{\"max_seq_length\": 128, \"do_lower_case\": true}");
+    test_write_text(&test_folder, "sentence_roberta_config.json", "{\"max_seq_length\": 128, \"do_lower_case\": true}");
     EmbedPlan p = plan_of(true);
     assert_true(p.max_tokens == 128 && p.lower_case);
     embed_plan_clear(&p);
-    test_write_text(&folder, "sentence_bert_config.json", "{\"max_seq_length\": 256}");
+    test_write_text(&test_folder, "sentence_bert_config.json", "{\"max_seq_length\": 256}");
     p = plan_of(true);
     assert_true(p.max_tokens == 256 && !p.lower_case); /* a tokenizer's own flag is no word of these files */
     embed_plan_clear(&p);
@@ -277,7 +264,7 @@ static void prompts_are_found_by_name(void **state) {
     assert_false(embed_plan_prompt(&p, "query", &text, &err));
     assert_string_equal(err.text, "this model has no prompt \"query\", and no other");
     embed_plan_clear(&p);
-    test_write_text(&folder, "config_sentence_transformers.json",
+    test_write_text(&test_folder, "config_sentence_transformers.json",
                     "{\"prompts\": {\"query\": \"q: \", \"document\": \"\"}, \"default_prompt_name\": \"query\"}");
     p = plan_of(true);
     assert_true(embed_plan_prompt(&p, NULL, &text, &err));
@@ -298,11 +285,11 @@ static void inspect_says_it_in_one_line(void **state) {
                                              "brought to length 1; 4 values\n");
     embed_plan_clear(&p);
     buffer_reset(&out);
-    modules_list(&folder, "Pooling Dense Normalize");
+    modules_list(&test_folder, "Pooling Dense Normalize");
     pooling(", \"pooling_mode\": \"mean\", \"include_prompt\": false");
     dense(", \"bias\": false");
-    modules_weights(&folder, "2_Dense", &weight, 1);
-    test_write_text(&folder, "config_sentence_transformers.json", "{\"prompts\": {\"query\": \"q: \"}}");
+    modules_weights(&test_folder, "2_Dense", &weight, 1);
+    test_write_text(&test_folder, "config_sentence_transformers.json", "{\"prompts\": {\"query\": \"q: \"}}");
     p = plan_of(true);
     embed_plan_describe(&p, true, &out);
     assert_string_equal(buffer_string(&out),
@@ -314,17 +301,19 @@ static void inspect_says_it_in_one_line(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(without_modules_the_kind_of_model_decides, make, clear),
-        cmocka_unit_test_setup_teardown(every_mode_has_two_names, make, clear),
-        cmocka_unit_test_setup_teardown(several_modes_make_a_longer_vector, make, clear),
-        cmocka_unit_test_setup_teardown(wrong_pooling_is_refused, make, clear),
-        cmocka_unit_test_setup_teardown(wrong_lists_are_refused, make, clear),
-        cmocka_unit_test_setup_teardown(dense_layers_have_their_own_files, make, clear),
-        cmocka_unit_test_setup_teardown(wrong_dense_layers_are_refused, make, clear),
-        cmocka_unit_test_setup_teardown(layer_norms_are_read, make, clear),
-        cmocka_unit_test_setup_teardown(lengths_come_from_the_first_file_that_says, make, clear),
-        cmocka_unit_test_setup_teardown(prompts_are_found_by_name, make, clear),
-        cmocka_unit_test_setup_teardown(inspect_says_it_in_one_line, make, clear),
+        cmocka_unit_test_setup_teardown(without_modules_the_kind_of_model_decides, test_folder_setup,
+                                        test_folder_teardown),
+        cmocka_unit_test_setup_teardown(every_mode_has_two_names, test_folder_setup, test_folder_teardown),
+        cmocka_unit_test_setup_teardown(several_modes_make_a_longer_vector, test_folder_setup, test_folder_teardown),
+        cmocka_unit_test_setup_teardown(wrong_pooling_is_refused, test_folder_setup, test_folder_teardown),
+        cmocka_unit_test_setup_teardown(wrong_lists_are_refused, test_folder_setup, test_folder_teardown),
+        cmocka_unit_test_setup_teardown(dense_layers_have_their_own_files, test_folder_setup, test_folder_teardown),
+        cmocka_unit_test_setup_teardown(wrong_dense_layers_are_refused, test_folder_setup, test_folder_teardown),
+        cmocka_unit_test_setup_teardown(layer_norms_are_read, test_folder_setup, test_folder_teardown),
+        cmocka_unit_test_setup_teardown(lengths_come_from_the_first_file_that_says, test_folder_setup,
+                                        test_folder_teardown),
+        cmocka_unit_test_setup_teardown(prompts_are_found_by_name, test_folder_setup, test_folder_teardown),
+        cmocka_unit_test_setup_teardown(inspect_says_it_in_one_line, test_folder_setup, test_folder_teardown),
     };
     Error err = {""};
     pool = pool_new(1, &err);

@@ -9,27 +9,13 @@
 
 #include <cmocka.h>
 
-static TestFolder folder;
-
-static int make(void **state) {
-    (void)state;
-    test_folder_make(&folder);
-    return 0;
-}
-
-static int clear(void **state) {
-    (void)state;
-    test_folder_remove(&folder);
-    return 0;
-}
-
 /* config and settings are the texts of the two files, or NULL. */
 static Matryoshka read_cuts(const char *config, const char *settings) {
     Matryoshka m;
     Error err = {""};
-    if (config) test_write_text(&folder, "config.json", config);
+    if (config) test_write_text(&test_folder, "config.json", config);
     JsonDoc *doc = settings ? json_parse(settings, strlen(settings), 0, &err) : NULL;
-    if (!matryoshka_read(folder.path, doc ? json_root(doc) : NULL, &m, &err)) fail_msg("%s", err.text);
+    if (!matryoshka_read(test_folder.path, doc ? json_root(doc) : NULL, &m, &err)) fail_msg("%s", err.text);
     json_free(doc);
     return m;
 }
@@ -85,19 +71,19 @@ static void a_broken_file_is_an_error(void **state) {
     (void)state;
     Matryoshka m = {.any = true};
     Error err = {""};
-    test_write_text(&folder, "config.json", "{\"is_matryoshka\": ");
-    assert_false(matryoshka_read(folder.path, NULL, &m, &err));
+    test_write_text(&test_folder, "config.json", "{\"is_matryoshka\": ");
+    assert_false(matryoshka_read(test_folder.path, NULL, &m, &err));
     assert_non_null(strstr(err.text, "config.json"));
     assert_true(m.any && !m.sizes); /* as it was */
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(nothing_said_allows_only_the_whole, make, clear),
-        cmocka_unit_test_setup_teardown(named_sizes_come_from_both_files, make, clear),
-        cmocka_unit_test_setup_teardown(a_flag_alone_allows_every_size, make, clear),
-        cmocka_unit_test_setup_teardown(what_is_no_size_allows_none, make, clear),
-        cmocka_unit_test_setup_teardown(a_broken_file_is_an_error, make, clear),
+        cmocka_unit_test_setup_teardown(nothing_said_allows_only_the_whole, test_folder_setup, test_folder_teardown),
+        cmocka_unit_test_setup_teardown(named_sizes_come_from_both_files, test_folder_setup, test_folder_teardown),
+        cmocka_unit_test_setup_teardown(a_flag_alone_allows_every_size, test_folder_setup, test_folder_teardown),
+        cmocka_unit_test_setup_teardown(what_is_no_size_allows_none, test_folder_setup, test_folder_teardown),
+        cmocka_unit_test_setup_teardown(a_broken_file_is_an_error, test_folder_setup, test_folder_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,20 +11,6 @@
 
 #include <cmocka.h>
 
-static TestFolder folder;
-
-static int setup(void **state) {
-    (void)state;
-    test_folder_make(&folder);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    test_folder_remove(&folder);
-    return 0;
-}
-
 static void differences_are_measured_and_decided_rows_counted(void **state) {
     static const float a[] = {5, 1, 0, /* decided: gap 4 */ 1, 1.5f, 0, /* gap 0.5 */ 0, 0, 3 /* gap 3 */};
     static const float b[] = {5, 1, 0.25f, 1.5f, 1.25f, 0, 3.5f, 0, 3};
@@ -74,7 +60,7 @@ static void zeros_of_two_signs_are_equal_but_not_identical(void **state) {
 
 static const char *write_file(const char *file, const char *name, int rows, const float *values) {
     Tensor t = {.name = name, .dtype = DTYPE_F32, .n_dims = 2, .shape = {rows, 2}};
-    const char *path = test_path(&folder, file);
+    const char *path = test_path(&test_folder, file);
     SafetensorsWriter *w = safetensors_create(path, &t, 1, NULL);
     assert_non_null(w);
     assert_true(safetensors_write(w, values, (size_t)rows * 2 * sizeof *values, NULL));
@@ -108,7 +94,7 @@ static void a_trace_is_compared_with_the_prompt_of_its_length(void **state) {
     assert_non_null(strstr(err.text, "has shape [2, 2], in"));
     assert_false(compare_files(golden, longer, &o, r, &n, &err));
     assert_non_null(strstr(err.text, "no tensor of logits in common"));
-    assert_false(compare_files(golden, test_path(&folder, "absent"), &o, r, &n, &err));
+    assert_false(compare_files(golden, test_path(&test_folder, "absent"), &o, r, &n, &err));
 }
 
 int main(void) {
@@ -118,5 +104,5 @@ int main(void) {
         cmocka_unit_test(zeros_of_two_signs_are_equal_but_not_identical),
         cmocka_unit_test(a_trace_is_compared_with_the_prompt_of_its_length),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, test_folder_setup, test_folder_teardown);
 }

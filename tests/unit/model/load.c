@@ -13,25 +13,11 @@
 
 #include <cmocka.h>
 
-static TestFolder folder;
-
-static int setup(void **state) {
-    (void)state;
-    test_folder_make(&folder);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    test_folder_remove(&folder);
-    return 0;
-}
-
 static void refuses_with(const TinyLlama *t, const ModelOptions *o, const char *says) {
     TinyModel m;
     Error err = {""};
-    tiny_write(&folder, t);
-    assert_false(tiny_open(&m, &folder, o, &err));
+    tiny_write(&test_folder, t);
+    assert_false(tiny_open(&m, &test_folder, o, &err));
     if (!strstr(err.text, says)) fail_msg("\"%s\" does not say \"%s\"", err.text, says);
 }
 
@@ -57,8 +43,8 @@ static Logits logits_of(const TinyLlama *t, const ModelOptions *o) {
     TinyModel m;
     Error err = {""};
     Logits out;
-    tiny_write(&folder, t);
-    if (!tiny_open(&m, &folder, o, &err)) fail_msg("%s", err.text);
+    tiny_write(&test_folder, t);
+    if (!tiny_open(&m, &test_folder, o, &err)) fail_msg("%s", err.text);
     if (!trace_run(m.model, &trace, keep, &out, &err)) fail_msg("%s", err.text);
     tiny_close(&m);
     return out;
@@ -78,8 +64,8 @@ static void every_config_key_is_accounted_for(void **state) {
     Buffer text = {0};
     (void)state;
     refuses(&(TinyLlama){.config = ", \"brand_new\": 3"}, "--ignore-config brand_new");
-    tiny_write(&folder, &(TinyLlama){.config = ", \"brand_new\": 3"});
-    assert_true(tiny_open(&m, &folder, &o, NULL));
+    tiny_write(&test_folder, &(TinyLlama){.config = ", \"brand_new\": 3"});
+    assert_true(tiny_open(&m, &test_folder, &o, NULL));
     model_describe(m.model, 64, &text);
     assert_non_null(strstr(buffer_string(&text), "brand_new"));
     buffer_clear(&text);
@@ -118,7 +104,7 @@ static void the_context_is_what_the_config_allows_at_most(void **state) {
     refuses_with(&(TinyLlama){.config = ", \"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2}"}, &o,
                  "dynamic rope");
     o.context = 100;
-    assert_true(tiny_open(&m, &folder, &o, NULL));
+    assert_true(tiny_open(&m, &test_folder, &o, NULL));
     assert_int_equal(model_context(m.model), 100);
     assert_int_equal(model_max_context(m.model), 600);
     tiny_close(&m);
@@ -144,8 +130,8 @@ static void tensors_that_are_not_needed_are_skipped_and_told(void **state) {
     TinyModel m;
     Buffer text = {0};
     (void)state;
-    tiny_write(&folder, &(TinyLlama){.extra = "model.layers.1.self_attn.rotary_emb.inv_freq"});
-    assert_true(tiny_open(&m, &folder, NULL, NULL));
+    tiny_write(&test_folder, &(TinyLlama){.extra = "model.layers.1.self_attn.rotary_emb.inv_freq"});
+    assert_true(tiny_open(&m, &test_folder, NULL, NULL));
     model_describe(m.model, 64, &text);
     assert_non_null(strstr(buffer_string(&text), "not needed: model.layers.1.self_attn.rotary_emb.inv_freq"));
     buffer_clear(&text);
@@ -179,11 +165,11 @@ static void change_golden(const char *golden, const char *from, const char *to) 
     Buffer changed = {0};
     assert_non_null(at);
     buffer_printf(&changed, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
-    test_write(&folder, "config.json", changed.data, changed.length);
+    test_write(&test_folder, "config.json", changed.data, changed.length);
     snprintf(path, sizeof path, "%s/model.safetensors", golden);
     size_t n;
     char *weights = test_read(path, &n); /* a copy: a link would let the next test write into the golden */
-    test_write(&folder, "model.safetensors", weights, n);
+    test_write(&test_folder, "model.safetensors", weights, n);
     free(weights);
     free(text);
     buffer_clear(&changed);
@@ -193,7 +179,7 @@ static void changed_golden_refuses(const char *golden, const char *from, const c
     TinyModel m;
     Error err = {""};
     change_golden(golden, from, to);
-    assert_false(tiny_open(&m, &folder, NULL, &err));
+    assert_false(tiny_open(&m, &test_folder, NULL, &err));
     if (!strstr(err.text, says)) fail_msg("\"%s\" does not say \"%s\"", err.text, says);
 }
 
@@ -215,7 +201,7 @@ static void layers_that_predict_further_tokens_are_skipped_and_told(void **state
                            " \"num_nextn_predict_layers\": 0",
                            "others have no place");
     change_golden(golden, from, "\"num_hidden_layers\": 2, \"num_key_value_heads\": 2, \"num_mtp_layers\": 1");
-    if (!tiny_open(&m, &folder, NULL, &err)) fail_msg("%s", err.text);
+    if (!tiny_open(&m, &test_folder, NULL, &err)) fail_msg("%s", err.text);
     model_describe(m.model, 64, &text);
     assert_non_null(strstr(buffer_string(&text), "tensors not needed: 19, from model.layers.2."));
     buffer_clear(&text);
@@ -223,7 +209,7 @@ static void layers_that_predict_further_tokens_are_skipped_and_told(void **state
     change_golden(golden, from,
                   "\"num_hidden_layers\": 1, \"num_key_value_heads\": 2,"
                   " \"num_nextn_predict_layers\": 2");
-    if (!tiny_open(&m, &folder, NULL, &err)) fail_msg("%s", err.text);
+    if (!tiny_open(&m, &test_folder, NULL, &err)) fail_msg("%s", err.text);
     tiny_close(&m);
 }
 
@@ -246,8 +232,9 @@ static void loading_survives_the_failure_of_any_allocation(void **state) {
     Error err;
     bool loaded = false;
     (void)state;
-    tiny_write(&folder, &(TinyLlama){.head = TINY_HEAD_OWN, .extra = "model.layers.1.self_attn.rotary_emb.inv_freq"});
-    Checkpoint *checkpoint = checkpoint_open(folder.path, NULL);
+    tiny_write(&test_folder,
+               &(TinyLlama){.head = TINY_HEAD_OWN, .extra = "model.layers.1.self_attn.rotary_emb.inv_freq"});
+    Checkpoint *checkpoint = checkpoint_open(test_folder.path, NULL);
     Pool *pool = pool_new(1, NULL);
     ModelOptions o = {.numeric = {KV_F32, 16}};
     int n = 1;
@@ -278,5 +265,5 @@ int main(void) {
         cmocka_unit_test(layers_that_predict_further_tokens_are_skipped_and_told),
         cmocka_unit_test(loading_survives_the_failure_of_any_allocation),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, test_folder_setup, test_folder_teardown);
 }

@@ -12,20 +12,6 @@
 
 #include <cmocka.h>
 
-static TestFolder folder;
-
-static int setup(void **state) {
-    (void)state;
-    test_folder_make(&folder);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    test_folder_remove(&folder);
-    return 0;
-}
-
 /* A change: in config.json the first `from` becomes `to`; tensor `tensor` gets the data and shape of `in_place`, or is
  * added. */
 typedef struct Change {
@@ -41,7 +27,7 @@ static void write_config(const char *golden, const Change *c) {
     if (!at) fail_msg("%s has no %s", path, c->from);
     snprintf(text, sizeof text, "%.*s%s%s", (int)(at - whole), whole, c->from ? c->to : "",
              at + (c->from ? strlen(c->from) : 0));
-    test_write_text(&folder, "config.json", text);
+    test_write_text(&test_folder, "config.json", text);
     free(whole);
 }
 
@@ -62,7 +48,7 @@ static void write_tensors(const char *golden, const Change *c) {
         list[at].name = c->tensor;
         if (at == n) n++;
     }
-    SafetensorsWriter *w = safetensors_create(test_path(&folder, "model.safetensors"), list, n, &err);
+    SafetensorsWriter *w = safetensors_create(test_path(&test_folder, "model.safetensors"), list, n, &err);
     if (!w) fail_msg("%s", err.text);
     for (int i = 0; i < n; i++) assert_true(safetensors_write(w, list[i].data, (size_t)list[i].bytes, &err));
     assert_true(safetensors_finish(w, &err));
@@ -77,7 +63,7 @@ static Model *load(const char *golden, const Change *c, Checkpoint **checkpoint,
     write_config(golden, c);
     write_tensors(golden, c);
     *pool = pool_new(1, err);
-    *checkpoint = checkpoint_open(folder.path, err);
+    *checkpoint = checkpoint_open(test_folder.path, err);
     Model *m = *pool && *checkpoint ? model_load(*checkpoint, &o, *pool, err) : NULL;
     if (m) return m;
     checkpoint_close(*checkpoint);
@@ -232,5 +218,5 @@ int main(void) {
         cmocka_unit_test(keys_are_accounted_for),
         cmocka_unit_test(nothing_is_left_after_a_failure),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, test_folder_setup, test_folder_teardown);
 }
