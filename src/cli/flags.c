@@ -121,7 +121,7 @@ static const Flag flags[FLAG_COUNT] = {
      "a client must have sent its request so long after its first byte (default 60)"},
     {FLAG_THREADS, "--threads", NULL, KIND_INT, "N", 1, 1024, EVERY,
      "threads (default: the CPUs this process may use)"},
-    {FLAG_ISA, "--isa", NULL, KIND_CHOICE, "scalar|avx2|avx512|neon", 0, 0, EVERY,
+    {FLAG_ISA, "--isa", NULL, KIND_CHOICE, "scalar|avx2|avx512|amx|neon", 0, 0, EVERY,
      "instruction set (default: the best here); never changes an answer"},
     {FLAG_KV, "--kv", NULL, KIND_CHOICE, "i16|f32|f16|bf16", 0, 0, EVERY,
      "number format of keys and values (default i16)"},

@@ -36,7 +36,7 @@ typedef struct TileJob {
     const QuantRows *x;
     float *y; /* [n_rows][stride], at the first output */
     size_t y_stride;
-    uint8_t *scratch; /* tile_scratch_bytes */
+    uint8_t *scratch; /* tile_scratch_bytes of TASK_PANELS, or of n_tiles where those are fewer */
 } TileJob;
 
 /* Some outputs of one float linear times all rows. */
@@ -134,7 +134,7 @@ typedef struct KernelTable {
 
 extern const KernelTable kernels_scalar;
 #if defined(__x86_64__)
-extern const KernelTable kernels_avx2, kernels_avx512, kernels_avx512_base;
+extern const KernelTable kernels_avx2, kernels_avx512, kernels_avx512_base, kernels_amx;
 #elif defined(__aarch64__)
 extern const KernelTable kernels_neon;
 #endif
@@ -146,7 +146,10 @@ extern const int n_kernel_tables;
 const KernelTable *kernels(void);           /* the chosen one */
 void kernels_use(const KernelTable *table); /* for tests: a supported table that has no name of its own */
 
-/* Scratch a TileJob of n_tiles tiles may use. */
+/* Tiles of a job that a kernel may have unpacked side by side. */
+enum { TASK_PANELS = 8 };
+
+/* Scratch for n_tiles of them. */
 size_t tile_scratch_bytes(const TileFormat *f, int cols, int n_tiles);
 
 #endif

@@ -9,155 +9,39 @@
 
 #include "math/lanes_avx512.h"
 
-/* Up to STREAM_MOST rows are streamed: one pass over the tiles for every BAND of them. */
-enum { STREAM_MOST = 48, BAND = 8 };
+/* Up to STREAM_MOST rows are streamed: one pass over the tiles for every band of them. */
+enum { STREAM_MOST = 48 };
 
 static inline bool rows_streamed(const QuantRows *x) {
     return x->n_rows <= STREAM_MOST;
 }
 
-static inline int band_rows(const QuantRows *x, int row) {
-    int left = x->n_rows - row / BAND * BAND;
-    return left < BAND ? left : BAND;
+/* Many rows: one after the other, all H bytes and then all L bytes. */
+static inline size_t wide_codes_at(const QuantRows *x, int row, int block) {
+    return (size_t)row * (size_t)x->padded * (size_t)x->bits / 8 + (size_t)block * TILE_BLOCK;
 }
 
-/* Where the codes of a row's block of 32 begin. Streamed: for each block the rows of a band, each 32 H bytes (the codes
- * themselves with 8 bits) and then 32 L bytes, so that a band is one forward stream and its rows are constants apart.
- * Otherwise row by row, all H bytes and then all L bytes. */
-static inline size_t codes_at(const QuantRows *x, int row, int block) {
-    const size_t bytes = (size_t)x->bits / 8, first = (size_t)(row / BAND * BAND), padded = (size_t)x->padded;
-    if (!rows_streamed(x)) return (size_t)row * padded * bytes + (size_t)block * TILE_BLOCK;
-    size_t at = (size_t)block * (size_t)band_rows(x, row) + (size_t)(row % BAND);
-    return first * padded * bytes + at * TILE_BLOCK * bytes;
+static inline size_t wide_low_codes(const QuantRows *x, int row) {
+    (void)row;
+    return (size_t)x->padded;
 }
 
-/* Steps lie in bands too: for each group the rows of a band. */
-static inline size_t step_at(const QuantRows *x, int row, int group) {
-    if (!rows_streamed(x)) return (size_t)row * (size_t)x->n_groups + (size_t)group;
-    return (size_t)(row / BAND * BAND) * (size_t)x->n_groups + (size_t)(group * band_rows(x, row) + row % BAND);
+static inline size_t wide_step_at(const QuantRows *x, int row, int group) {
+    return (size_t)row * (size_t)x->n_groups + (size_t)group;
 }
 
-/* From a block's H bytes to its L bytes. */
-static inline size_t low_codes(const QuantRows *x) {
-    return rows_streamed(x) ? TILE_BLOCK : (size_t)x->padded;
-}
-
-static inline void codes_copy(QuantRows *to, int i, const QuantRows *from, int row) {
-    for (int b = 0; b < to->padded / TILE_BLOCK; b++) {
-        uint8_t *out = to->codes + codes_at(to, i, b);
-        const uint8_t *in = from->codes + codes_at(from, row, b);
-        memcpy(out, in, TILE_BLOCK);
-        if (to->bits == 16) memcpy(out + low_codes(to), in + low_codes(from), TILE_BLOCK);
-    }
-}
-
-static inline void codes_place(QuantRows *q, int row, const int16_t *x, int k, int n) {
-    const size_t low = low_codes(q), next = codes_at(q, row, 1) - codes_at(q, row, 0);
-    uint8_t *block = q->codes + codes_at(q, row, k / TILE_BLOCK);
-    for (int i = 0; i < n; i += 16) {
-        uint8_t *to = block + (k + i) % TILE_BLOCK;
-        __m256i v = _mm256_loadu_si256((const void *)(x + i));
-        if (q->bits == 16) {
-            __m256i high =
-                _mm256_srai_epi16(_mm256_add_epi16(v, _mm256_set1_epi16(128)), 8); /* L = x - 256 H in -128..127 */
-            _mm_storeu_si128((void *)to, _mm256_cvtepi16_epi8(high));
-            _mm_storeu_si128((void *)(to + low), _mm256_cvtepi16_epi8(v));
-        } else
-            _mm_storeu_si128((void *)to, _mm256_cvtepi16_epi8(v));
-        if ((k + i) % TILE_BLOCK) block += next;
-    }
-}
+#include "math/codes_avx512.h"
 
 #include "math/kernels_body.h"
 
+#include "math/panel_avx512.h"
+
 /* ---- tiles ---- */
-
-static inline __m512i line_load(const uint8_t *p) {
-    return _mm512_loadu_si512((const void *)p);
-}
-
-/* Quad i of a block of 32: see tile.h for the planes. `storage` and i are constants after inlining. */
-static inline __attribute__((always_inline)) __m512i quad_unpack(TileStorage storage, const uint8_t *p, int i) {
-    const __m512i m4 = _mm512_set1_epi8(15), m2 = _mm512_set1_epi8(3), m1 = _mm512_set1_epi8(1);
-    if (storage == TILE_8) return line_load(p + 64 * i);
-    __m512i q;
-    if (storage == TILE_2 || storage == TILE_3)
-        q = _mm512_and_si512(_mm512_srli_epi16(line_load(p + 64 * (i / 4)), (unsigned)(i % 4 * 2)), m2);
-    else
-        q = _mm512_and_si512(_mm512_srli_epi16(line_load(p + 64 * (i / 2)), (unsigned)(i % 2 * 4)), m4);
-    if (storage == TILE_FP4)
-        return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128((const void *)tile_fp4_codes)), q);
-    if (storage == TILE_3 || storage == TILE_5) { /* one more bit, at 2 or at 4 */
-        int at = storage == TILE_3 ? 2 : 4;
-        __m512i line = line_load(p + (storage == TILE_3 ? 128 : 256));
-        line = i < at ? _mm512_slli_epi16(line, (unsigned)(at - i)) : _mm512_srli_epi16(line, (unsigned)(i - at));
-        q = _mm512_or_si512(q, _mm512_and_si512(line, _mm512_slli_epi16(m1, (unsigned)at)));
-    }
-    if (storage == TILE_6) { /* two more bits at 4 */
-        int from = i % 4 * 2;
-        __m512i line = line_load(p + 256 + 64 * (i / 4));
-        line = from < 4 ? _mm512_slli_epi16(line, (unsigned)(4 - from)) : _mm512_srli_epi16(line, (unsigned)(from - 4));
-        q = _mm512_or_si512(q, _mm512_and_si512(line, _mm512_slli_epi16(m2, 4)));
-    }
-    return q;
-}
-
-/* d and -dmin of a K-quant's unit; nothing for other formats. -(dmin * m) and (-dmin) * m are the same bits. */
-typedef struct Super {
-    __m512 d, minus_dmin;
-} Super;
-
-static inline Super unit_super(const TileFormat *f, const uint8_t *unit) {
-    Super s = {_mm512_setzero_ps(), _mm512_setzero_ps()};
-    if (f->scale != TILE_SCALE_K) return s;
-    s.d = lf_load_f16(unit + f->unit_codes);
-    if (f->has_bias)
-        s.minus_dmin = lf_bits(_mm512_xor_si512(li_bits(lf_load_f16(unit + f->unit_codes + 32)), li_set(INT32_MIN)));
-    return s;
-}
-
-/* Scale and bias of group g of a unit. */
-static inline void group_scales(const TileFormat *f, const Super *super, const uint8_t *unit, int g, __m512 *scale,
-                                __m512 *bias) {
-    const uint8_t *at = unit + f->unit_codes;
-    const bool has_bias = f->has_bias;
-    const int parts = has_bias ? 2 : 1;
-    *bias = _mm512_setzero_ps();
-    if (f->scale == TILE_SCALE_K) {
-        const uint8_t *p = at + parts * 32 + g * parts * 16;
-        __m512i sub = f->signed_scales ? _mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)p)) : li_load_u8(p);
-        *scale = _mm512_mul_ps(super->d, lf_from_li(sub));
-        if (has_bias) *bias = _mm512_mul_ps(super->minus_dmin, lf_from_li(li_load_u8(p + 16)));
-    } else if (f->scale == TILE_SCALE_BF16) {
-        const uint8_t *p = at + g * parts * 32;
-        *scale = lf_bits(li_shl(li_load_u16(p), 16));
-        if (has_bias) *bias = lf_bits(li_shl(li_load_u16(p + 32), 16));
-    } else if (f->scale == TILE_SCALE_F16) {
-        const uint8_t *p = at + g * parts * 32;
-        *scale = lf_load_f16(p);
-        if (has_bias) *bias = lf_load_f16(p + 32);
-    } else {
-        const uint8_t *p = at + g * parts * 64;
-        *scale = lf_load_bytes(p);
-        if (has_bias) *bias = lf_load_bytes(p + 64);
-    }
-}
 
 static inline int32_t quad_at(const uint8_t *p) {
     int32_t v;
     memcpy(&v, p, 4);
     return v;
-}
-
-static inline void store_outputs(float *y, __m512 acc, int outputs) {
-    _mm512_mask_storeu_ps(y, outputs >= 16 ? 0xFFFF : (__mmask16)((1u << outputs) - 1), acc);
-}
-
-/* The end of a group: I is exact, then the two fused operations of the definition. */
-static inline __m512 group_add(__m512i dot, __m512 scale, __m512 bias, const QuantStep *step, bool has_bias,
-                               __m512 acc) {
-    acc = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), _mm512_mul_ps(_mm512_set1_ps(step->a), scale), acc);
-    return has_bias ? _mm512_fmadd_ps(bias, _mm512_set1_ps(step->a_sum), acc) : acc;
 }
 
 /* The hardware's prefetchers alone leave a thread at half of what it can read; 4096 was the best of 1024 to 8192. */
@@ -355,23 +239,6 @@ static inline __attribute__((always_inline)) void stream_storage(TileStorage sto
         stream_rows(*s, storage, bits, rows, false);
 }
 
-/* One specialised copy of a kernel for each storage; under sanitizers one for all, since each copy takes them seconds.
- */
-#if UNROLLED
-#define EACH_STORAGE(storage, call, ...)               \
-    switch (storage) {                                 \
-    case TILE_2: call(TILE_2, __VA_ARGS__); break;     \
-    case TILE_3: call(TILE_3, __VA_ARGS__); break;     \
-    case TILE_4: call(TILE_4, __VA_ARGS__); break;     \
-    case TILE_5: call(TILE_5, __VA_ARGS__); break;     \
-    case TILE_6: call(TILE_6, __VA_ARGS__); break;     \
-    case TILE_8: call(TILE_8, __VA_ARGS__); break;     \
-    case TILE_FP4: call(TILE_FP4, __VA_ARGS__); break; \
-    }
-#else
-#define EACH_STORAGE(storage, call, ...) call(storage, __VA_ARGS__);
-#endif
-
 /* A function for each width and height, not inlined: all in one would share a frame, and gcc would spill what a loop
  * needs for what lies around the others. */
 typedef void StreamRows(const Stream *s);
@@ -402,38 +269,6 @@ static void tiles_stream(const TileJob *job) {
             done = s.rows == BAND ? BAND : left >= 4 ? 4 : left >= 2 ? 2 : 1;
             (done == BAND ? band : done == 4 ? four : done == 2 ? two : row)(&s);
         }
-    }
-}
-
-/* A tile as bytes and f32 scales, for many rows: quads [padded / 4][64], scale and bias [n_groups][16]. */
-typedef struct Panel {
-    uint8_t *quads;
-    float *scale, *bias;
-} Panel;
-
-static inline __attribute__((always_inline)) void panel_codes(TileStorage storage, const TileJob *job, int tile,
-                                                              uint8_t *quads) {
-    const TileFormat *f = job->format;
-    const uint8_t *unit = job->tiles + (size_t)tile * job->tile_bytes;
-    for (int k = 0; k < job->x->cols; k += f->unit, unit += f->unit_bytes)
-        for (int b = 0; b < f->unit / TILE_BLOCK; b++, quads += 512) {
-            UNROLL for (int i = 0; i < 8; i++)
-                _mm512_storeu_si512((void *)(quads + 64 * i), quad_unpack(storage, unit + b * f->block_bytes, i));
-        }
-}
-
-static void panel_unpack(const TileJob *job, int tile, const Panel *to) {
-    const TileFormat *f = job->format;
-    EACH_STORAGE(f->storage, panel_codes, job, tile, to->quads)
-    const uint8_t *unit = job->tiles + (size_t)tile * job->tile_bytes;
-    int per_unit = f->unit / f->group;
-    for (int g = 0; g < job->x->n_groups; g++) {
-        __m512 scale, bias;
-        const uint8_t *at = unit + (size_t)(g / per_unit * f->unit_bytes);
-        Super super = unit_super(f, at);
-        group_scales(f, &super, at, g % per_unit, &scale, &bias);
-        _mm512_storeu_ps(to->scale + g * 16, scale);
-        _mm512_storeu_ps(to->bias + g * 16, bias);
     }
 }
 
@@ -518,7 +353,7 @@ static void tiles_panel(const TileJob *job) {
     }
     for (int tile = 0; tile < job->n_tiles; tile += PANEL_TILES) {
         int tiles = job->n_tiles - tile < PANEL_TILES ? job->n_tiles - tile : PANEL_TILES;
-        for (int t = 0; t < tiles; t++) panel_unpack(job, tile + t, &panels[t]);
+        for (int t = 0; t < tiles; t++) panel_unpack(job, tile + t, 0, &panels[t]);
         if (tiles == 2)
             panel_rows(job, panels, tile, 2);
         else

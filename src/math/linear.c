@@ -21,7 +21,7 @@ struct Linear {
     int turned;     /* size of these blocks */
 };
 
-enum { STREAMED_ROWS = 16, GROUP_SIZES = 4, MAX_TASK_TILES = 4, FLOAT_TASK = 32 };
+enum { STREAMED_ROWS = 16, GROUP_SIZES = 4, FLOAT_TASK = 32 };
 
 struct Activations {
     const float *x; /* NULL in a selection until float weights ask for it */
@@ -471,7 +471,7 @@ static void apply_task(void *context, int task, int thread) {
  * has dozens. */
 static int tiles_per_task(const Linear *w, int rows, int threads, int64_t all_streamed) {
     int64_t n = rows <= STREAMED_ROWS ? all_streamed / (threads * 2) : w->n_tiles / (threads * 4);
-    if (rows > STREAMED_ROWS && n > MAX_TASK_TILES) n = MAX_TASK_TILES;
+    if (rows > STREAMED_ROWS && n > TASK_PANELS) n = TASK_PANELS;
     if (n > w->n_tiles) n = w->n_tiles;
     return n < 2 ? 2 : (int)(n + 1) / 2 * 2;
 }
@@ -501,7 +501,8 @@ bool linear_apply(const LinearJob *jobs, int n_jobs, Pool *pool, Arena *arena) {
         c.per_task[j] = per_task;
         c.first_task[j + 1] = c.first_task[j] + tasks;
         if (!w->integer) continue;
-        size_t bytes = tile_scratch_bytes(&w->format, w->cols, 2); /* two tiles side by side */
+        int panels = per_task < TASK_PANELS ? per_task : TASK_PANELS;
+        size_t bytes = tile_scratch_bytes(&w->format, w->cols, panels);
         if (bytes > c.scratch_bytes) c.scratch_bytes = (bytes + 63) / 64 * 64;
     }
     if (c.scratch_bytes) {

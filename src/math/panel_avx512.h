@@ -1,0 +1,138 @@
+/* Tiles unpacked to bytes and f32 scales by AVX-512, and the end of a group: what the loops over VNNI and AMX share.
+ *
+ * No include guard on purpose: one inclusion per instruction set, inside its target region, after kernels_body.h. */
+
+static inline __m512i line_load(const uint8_t *p) {
+    return _mm512_loadu_si512((const void *)p);
+}
+
+/* Quad i of a block of 32: see tile.h for the planes. `storage` and i are constants after inlining. */
+static inline __attribute__((always_inline)) __m512i quad_unpack(TileStorage storage, const uint8_t *p, int i) {
+    const __m512i m4 = _mm512_set1_epi8(15), m2 = _mm512_set1_epi8(3), m1 = _mm512_set1_epi8(1);
+    if (storage == TILE_8) return line_load(p + 64 * i);
+    __m512i q;
+    if (storage == TILE_2 || storage == TILE_3)
+        q = _mm512_and_si512(_mm512_srli_epi16(line_load(p + 64 * (i / 4)), (unsigned)(i % 4 * 2)), m2);
+    else
+        q = _mm512_and_si512(_mm512_srli_epi16(line_load(p + 64 * (i / 2)), (unsigned)(i % 2 * 4)), m4);
+    if (storage == TILE_FP4)
+        return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128((const void *)tile_fp4_codes)), q);
+    if (storage == TILE_3 || storage == TILE_5) { /* one more bit, at 2 or at 4 */
+        int at = storage == TILE_3 ? 2 : 4;
+        __m512i line = line_load(p + (storage == TILE_3 ? 128 : 256));
+        line = i < at ? _mm512_slli_epi16(line, (unsigned)(at - i)) : _mm512_srli_epi16(line, (unsigned)(i - at));
+        q = _mm512_or_si512(q, _mm512_and_si512(line, _mm512_slli_epi16(m1, (unsigned)at)));
+    }
+    if (storage == TILE_6) { /* two more bits at 4 */
+        int from = i % 4 * 2;
+        __m512i line = line_load(p + 256 + 64 * (i / 4));
+        line = from < 4 ? _mm512_slli_epi16(line, (unsigned)(4 - from)) : _mm512_srli_epi16(line, (unsigned)(from - 4));
+        q = _mm512_or_si512(q, _mm512_and_si512(line, _mm512_slli_epi16(m2, 4)));
+    }
+    return q;
+}
+
+/* d and -dmin of a K-quant's unit; nothing for other formats. -(dmin * m) and (-dmin) * m are the same bits. */
+typedef struct Super {
+    __m512 d, minus_dmin;
+} Super;
+
+static inline Super unit_super(const TileFormat *f, const uint8_t *unit) {
+    Super s = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+    if (f->scale != TILE_SCALE_K) return s;
+    s.d = lf_load_f16(unit + f->unit_codes);
+    if (f->has_bias)
+        s.minus_dmin = lf_bits(_mm512_xor_si512(li_bits(lf_load_f16(unit + f->unit_codes + 32)), li_set(INT32_MIN)));
+    return s;
+}
+
+/* Scale and bias of group g of a unit. */
+static inline void group_scales(const TileFormat *f, const Super *super, const uint8_t *unit, int g, __m512 *scale,
+                                __m512 *bias) {
+    const uint8_t *at = unit + f->unit_codes;
+    const bool has_bias = f->has_bias;
+    const int parts = has_bias ? 2 : 1;
+    *bias = _mm512_setzero_ps();
+    if (f->scale == TILE_SCALE_K) {
+        const uint8_t *p = at + parts * 32 + g * parts * 16;
+        __m512i sub = f->signed_scales ? _mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)p)) : li_load_u8(p);
+        *scale = _mm512_mul_ps(super->d, lf_from_li(sub));
+        if (has_bias) *bias = _mm512_mul_ps(super->minus_dmin, lf_from_li(li_load_u8(p + 16)));
+    } else if (f->scale == TILE_SCALE_BF16) {
+        const uint8_t *p = at + g * parts * 32;
+        *scale = lf_bits(li_shl(li_load_u16(p), 16));
+        if (has_bias) *bias = lf_bits(li_shl(li_load_u16(p + 32), 16));
+    } else if (f->scale == TILE_SCALE_F16) {
+        const uint8_t *p = at + g * parts * 32;
+        *scale = lf_load_f16(p);
+        if (has_bias) *bias = lf_load_f16(p + 32);
+    } else {
+        const uint8_t *p = at + g * parts * 64;
+        *scale = lf_load_bytes(p);
+        if (has_bias) *bias = lf_load_bytes(p + 64);
+    }
+}
+
+/* The end of a group: I is exact, then the two fused operations of the definition. */
+static inline __m512 group_add(__m512i dot, __m512 scale, __m512 bias, const QuantStep *step, bool has_bias,
+                               __m512 acc) {
+    acc = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), _mm512_mul_ps(_mm512_set1_ps(step->a), scale), acc);
+    return has_bias ? _mm512_fmadd_ps(bias, _mm512_set1_ps(step->a_sum), acc) : acc;
+}
+
+static inline void store_outputs(float *y, __m512 acc, int outputs) {
+    _mm512_mask_storeu_ps(y, outputs >= 16 ? 0xFFFF : (__mmask16)((1u << outputs) - 1), acc);
+}
+
+/* One specialised copy of a kernel for each storage; under sanitizers one for all, since each copy takes them seconds.
+ */
+#if UNROLLED
+#define EACH_STORAGE(storage, call, ...)               \
+    switch (storage) {                                 \
+    case TILE_2: call(TILE_2, __VA_ARGS__); break;     \
+    case TILE_3: call(TILE_3, __VA_ARGS__); break;     \
+    case TILE_4: call(TILE_4, __VA_ARGS__); break;     \
+    case TILE_5: call(TILE_5, __VA_ARGS__); break;     \
+    case TILE_6: call(TILE_6, __VA_ARGS__); break;     \
+    case TILE_8: call(TILE_8, __VA_ARGS__); break;     \
+    case TILE_FP4: call(TILE_FP4, __VA_ARGS__); break; \
+    }
+#else
+#define EACH_STORAGE(storage, call, ...) call(storage, __VA_ARGS__);
+#endif
+
+/* A tile as bytes and f32 scales, for many rows: quads [padded / 4][64], scale and bias [n_groups][16]. The offset of
+ * a format's codes is taken off them there (they become signed), or later, from the sums. */
+typedef struct Panel {
+    uint8_t *quads;
+    float *scale, *bias;
+} Panel;
+
+static inline __attribute__((always_inline)) void panel_codes(TileStorage storage, const TileJob *job, int tile,
+                                                              int offset, uint8_t *quads) {
+    const TileFormat *f = job->format;
+    const __m512i off = _mm512_set1_epi8((char)offset);
+    const uint8_t *unit = job->tiles + (size_t)tile * job->tile_bytes;
+    for (int k = 0; k < job->x->cols; k += f->unit, unit += f->unit_bytes)
+        for (int b = 0; b < f->unit / TILE_BLOCK; b++, quads += 512) {
+            UNROLL for (int i = 0; i < 8; i++)
+                _mm512_storeu_si512((void *)(quads + 64 * i),
+                                    _mm512_sub_epi8(quad_unpack(storage, unit + b * f->block_bytes, i), off));
+        }
+}
+
+static void panel_unpack(const TileJob *job, int tile, int offset, const Panel *to) {
+    const TileFormat *f = job->format;
+    EACH_STORAGE(f->storage, panel_codes, job, tile, offset, to->quads)
+    const uint8_t *unit = job->tiles + (size_t)tile * job->tile_bytes;
+    int per_unit = f->unit / f->group;
+    for (int g = 0; g < job->x->n_groups; g++) {
+        __m512 scale, bias;
+        const uint8_t *at = unit + (size_t)(g / per_unit * f->unit_bytes);
+        Super super = unit_super(f, at);
+        group_scales(f, &super, at, g % per_unit, &scale, &bias);
+        _mm512_storeu_ps(to->scale + g * 16, scale);
+        _mm512_storeu_ps(to->bias + g * 16, bias);
+    }
+}
+
