@@ -32,6 +32,16 @@ def fetch(folder):
     return found[0]
 
 
+def mend_tile_config(source):
+    """gcc before 13 takes _tile_loadconfig for reading 8 of the 64 bytes, leaves out the other stores, and llama.cpp dies of
+    an illegal instruction on machines with AMX. A barrier keeps the stores; nothing else is changed."""
+    file = source / "ggml" / "src" / "ggml-cpu" / "amx" / "mmq.cpp"
+    call, barrier = "    _tile_loadconfig(&tc);", '    __asm__ volatile("" : : "r"(&tc) : "memory");\n'
+    text = file.read_text()
+    if barrier not in text:
+        file.write_text(text.replace(call, barrier + call))
+
+
 def unpack(archive, folder):
     """Only vendor/llama.cpp of the archive, as folder/llama.cpp."""
     target = folder / "llama.cpp"
@@ -57,6 +67,7 @@ def main():
     args = parser.parse_args()
     args.output.mkdir(parents=True, exist_ok=True)
     source = unpack(args.sdist or fetch(args.output), args.output)
+    mend_tile_config(source)
     build = args.output / "build"
     subprocess.run(["cmake", "-S", str(source), "-B", str(build), *OPTIONS], check=True)
     subprocess.run(["cmake", "--build", str(build), "-j", str(args.jobs), "--target", *TARGETS], check=True)

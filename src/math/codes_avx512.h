@@ -1,5 +1,5 @@
-/* Where codes and steps of activations lie for the two tables with byte dot products, AVX-512 VNNI and AMX. Few rows are
- * streamed in bands, in the same layout for both; the including file has defined for many rows
+/* Where codes and steps of activations lie for the two tables with byte dot products, AVX-512 VNNI and AMX. Few rows
+ * are streamed in bands, in the same layout for both; the including file has defined for many rows
  *
  *     rows_streamed(x)              whether the rows of x are few
  *     wide_codes_at(x, row, block)  where the codes of a row's block of 32 begin, its H bytes first
@@ -16,7 +16,8 @@ static inline int band_rows(const QuantRows *x, int row) {
 }
 
 /* Where the codes of a row's block of 32 begin. Streamed: for each block the rows of a band, each 32 H bytes (the codes
- * themselves with 8 bits) and then 32 L bytes, so that a band is one forward stream and its rows are constants apart. */
+ * themselves with 8 bits) and then 32 L bytes, so that a band is one forward stream and its rows are constants apart.
+ */
 static inline size_t codes_at(const QuantRows *x, int row, int block) {
     if (!rows_streamed(x)) return wide_codes_at(x, row, block);
     const size_t bytes = (size_t)x->bits / 8, first = (size_t)(row / BAND * BAND), padded = (size_t)x->padded;

@@ -17,11 +17,12 @@
 
 /* ---- where codes and steps lie ---- */
 
-/* Up to STREAM_MOST rows are streamed: no more than kernels_avx512.c does, which streams them. */
-enum { STREAM_MOST = 12, AMX_ROWS = 16, AMX_BYTES = 64 };
+enum { AMX_ROWS = 16, AMX_BYTES = 64 };
 
+/* Rows up to which streaming is the faster, no more than kernels_avx512.c streams, which does it here too: a group
+ * costs a square the same time whether it has 64 inputs or fewer. */
 static inline bool rows_streamed(const QuantRows *x) {
-    return x->n_rows <= STREAM_MOST;
+    return x->n_rows <= (x->group < AMX_BYTES ? 31 : 12);
 }
 
 /* Rows of the block of AMX_ROWS that `row` is in. */
@@ -72,12 +73,14 @@ typedef struct Square {
     int rows[SIDE]; /* of each block; of the second 0 where there is none */
     const uint8_t *codes[SIDE];
     const QuantStep *steps[SIDE];
+    const uint8_t *ahead; /* weights that are unpacked after these: every step asks for some lines of them */
+    int ahead_lines;
     _Alignas(64) float acc[SIDE][SIDE][AMX_ROWS][TILE_ROWS];
     GroupSums sums[2]; /* of even and of odd groups */
 } Square;
 
-/* The tile registers: sums 0 to 3, rows 4 and 5, weights 6 and 7. `inputs`: of one multiplication. To be done rarely: it
- * waits until every store before it has reached the cache. */
+/* The tile registers: sums 0 to 3, rows 4 and 5, weights 6 and 7. `inputs`: of one multiplication. To be done rarely:
+ * it waits until every store before it has reached the cache. */
 static void configure(const int rows[SIDE], int inputs) {
     struct {
         uint8_t palette, start_row, reserved[14];
@@ -102,7 +105,8 @@ static void configure(const int rows[SIDE], int inputs) {
  * that a fused multiply-add of the two as floats is the integer rounded once, as the definition has it. */
 static inline __attribute__((always_inline)) void row_end(const int32_t *high, const int32_t *low,
                                                           const QuantStep *step, const __m512 scale[SIDE],
-                                                          const __m512 bias[SIDE], int bits, bool has_bias, float *acc) {
+                                                          const __m512 bias[SIDE], int bits, bool has_bias,
+                                                          float *acc) {
     enum { NEXT = AMX_ROWS * TILE_ROWS }; /* from a row of a tile to that of the next */
     const __m512 a = _mm512_set1_ps(step->a), a_sum = _mm512_set1_ps(step->a_sum);
     UNROLL for (int t = 0; t < SIDE; t++) {
@@ -129,9 +133,8 @@ static inline __attribute__((always_inline)) void rows_end(Square *s, int g, int
         bias[t] = _mm512_load_ps(s->panels[t]->bias + g * TILE_ROWS);
     }
     if (first + n <= s->rows[b]) {
-        UNROLL for (int r = 0; r < n; r++)
-            row_end(high + r * TILE_ROWS, low + r * TILE_ROWS, steps + r, scale, bias, bits, has_bias,
-                    acc + r * TILE_ROWS);
+        UNROLL for (int r = 0; r < n; r++) row_end(high + r * TILE_ROWS, low + r * TILE_ROWS, steps + r, scale, bias,
+                                                   bits, has_bias, acc + r * TILE_ROWS);
     } else
         for (int r = 0; first + r < s->rows[b]; r++)
             row_end(high + r * TILE_ROWS, low + r * TILE_ROWS, steps + r, scale, bias, bits, has_bias,
@@ -164,9 +167,9 @@ static inline __attribute__((always_inline)) void step_load(const Square *s, int
     if (s->rows[1]) _tile_loadd(5, s->codes[1] + chunk * (size_t)s->rows[1] + in, AMX_BYTES);
 }
 
-/* One of a step's four sums. When it begins anew, the sum that it held is stored, which was finished four slots ago, and
- * then some rows of a group before that are ended: so neither waits for the other, nor the multiplier for them. Numbers
- * of registers must be literals. */
+/* One of a step's four sums. When it begins anew, the sum that it held is stored, which was finished four slots ago,
+ * and then some rows of a group before that are ended: so neither waits for the other, nor the multiplier for them.
+ * Numbers of registers must be literals. */
 #define SLOT(number, rows_at, weights_at)                                                                       \
     do {                                                                                                        \
         if (step.first) {                                                                                       \
@@ -189,6 +192,8 @@ static inline __attribute__((always_inline)) void square_steps(Square *s, int bi
         const Step step = step_of(i, parts, pieces), last = step_of(i - 1, parts, pieces);
         const int late = i - 1 - per_group; /* a group's last sums are stored during the next one's first step */
         step_load(s, i, parts, pieces);
+        for (int line = 0; line < s->ahead_lines; line++, s->ahead += 64)
+            _mm_prefetch((const char *)s->ahead, _MM_HINT_T1);
         SLOT(0, 4, 6);
         SLOT(1, 4, 7);
         SLOT(2, 5, 6);
@@ -250,12 +255,23 @@ static void square_rows(Square *s, int row) {
     }
 }
 
+/* Unpacking would wait for memory, and memory for multiplying: so the lines of the next n tiles are asked for evenly
+ * while these are multiplied. */
+static void look_ahead(Square *s, int tile, int n) {
+    const TileJob *job = s->job;
+    const size_t squares = (size_t)((n + SIDE - 1) / SIDE) * (size_t)((job->x->n_rows + 31) / 32);
+    const size_t steps = squares * (size_t)job->x->n_groups * (size_t)(job->x->bits / 8);
+    s->ahead = job->tiles + (size_t)(tile + n) * job->tile_bytes;
+    s->ahead_lines = tile + n < job->n_tiles ? (int)((size_t)n * job->tile_bytes / 64 / steps) + 1 : 0;
+}
+
 /* n tiles times all rows: the tiles stay near while the rows come by once. */
 static void panels_run(const TileJob *job, const Panel *panels, int tile, int n) {
     const int inputs = job->format->group < AMX_BYTES ? job->format->group : AMX_BYTES;
     int configured[SIDE] = {0, 0};
     Square s; /* not cleared: it is large */
     s.job = job;
+    look_ahead(&s, tile, n);
     for (int row = 0; row < job->x->n_rows; row += SIDE * AMX_ROWS) {
         square_rows(&s, row);
         if (memcmp(configured, s.rows, sizeof configured) != 0) configure(s.rows, inputs);

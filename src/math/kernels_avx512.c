@@ -44,9 +44,6 @@ static inline int32_t quad_at(const uint8_t *p) {
     return v;
 }
 
-/* The hardware's prefetchers alone leave a thread at half of what it can read; 4096 was the best of 1024 to 8192. */
-enum { PREFETCH_BYTES = 4096 };
-
 enum { STREAM_TILES = 2 };
 
 /* What a run over STREAM_TILES neighbouring tiles needs; where the last tile has no neighbour, it is its own and is not

@@ -21,7 +21,7 @@ struct Linear {
     int turned;     /* size of these blocks */
 };
 
-enum { STREAMED_ROWS = 16, GROUP_SIZES = 4, FLOAT_TASK = 32 };
+enum { STREAMED_ROWS = 16, FEW_ROWS = 64, GROUP_SIZES = 4, FLOAT_TASK = 32 };
 
 struct Activations {
     const float *x; /* NULL in a selection until float weights ask for it */
@@ -471,7 +471,8 @@ static void apply_task(void *context, int task, int thread) {
  * has dozens. */
 static int tiles_per_task(const Linear *w, int rows, int threads, int64_t all_streamed) {
     int64_t n = rows <= STREAMED_ROWS ? all_streamed / (threads * 2) : w->n_tiles / (threads * 4);
-    if (rows > STREAMED_ROWS && n > TASK_PANELS) n = TASK_PANELS;
+    const int most = rows <= FEW_ROWS ? 4 * TASK_PANELS : TASK_PANELS;
+    if (rows > STREAMED_ROWS && n > most) n = most;
     if (n > w->n_tiles) n = w->n_tiles;
     return n < 2 ? 2 : (int)(n + 1) / 2 * 2;
 }
