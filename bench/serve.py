@@ -35,7 +35,7 @@ THREADS = "2"
 CLIENTS, REQUESTS, OUT = 16, 32, 128
 SHORTEST, LONGEST = 200, 800  # tokens of a prompt
 SHARED, OWN = 600, (20, 200)  # tokens that all prompts of the second load begin with, and those that follow
-LONG_PROMPT, STREAMED = 4000, 2000
+LONG_PROMPT, STREAMED = 4000, 3800
 SLOT = 1024  # positions of one of llama-server's slots: LONGEST + OUT fit
 UBATCHES = (512, 128)
 SMOLLM2, LARGE = "SmolLM2-135M, Q4_1", "1B, 4-bit group 64 / Q4_0"
@@ -250,7 +250,8 @@ def read_long_prompt(clients, streamed, long_prompt):
     other = clients.open(long_prompt, 1)
     while not other.done:
         clients.poll()
-    clients.close(stream)
+    if not stream.done:
+        clients.close(stream)
     times, end = stream.times(), other.times()[0]
     solo = [b - a for a, b in zip(times, times[1:]) if b < other.sent]
     company = [b - a for a, b in zip(times, times[1:]) if a > other.sent and b < end]

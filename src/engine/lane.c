@@ -21,9 +21,10 @@ enum {
     LEAST_BESIDE = 2,   /* beside a stream: far into a prompt eight cost more than the gap allows */
 };
 /* Solo steps that a step may take while somebody streams and one prompt is read; more for each further prompt, since
- * those wait for a first token all at once, up to the most. The first is under the three that a stream is promised by
- * as much as steps differ from each other, and a stream grows while it waits. */
-static const double GAP_STEPS = 2.0, GAP_STEPS_EACH = 1.0, GAP_STEPS_MOST = 9.0;
+ * those wait for a first token all at once, up to the most, which doubles where they are twice as many as the streams.
+ * The first is under the three that a stream is promised by as much as steps differ from each other, and a stream grows
+ * while it waits. */
+static const double GAP_STEPS = 2.0, GAP_STEPS_EACH = 1.25, GAP_STEPS_MOST = 11.0;
 static const double LONGEST_STEP = 0.25; /* seconds, while nobody does: a newcomer waits that long */
 
 /* One choice of a job. */
@@ -303,14 +304,21 @@ static int count_prompts(const Lane *l) {
     return n;
 }
 
+/* Seconds that a step may take in which n_decode answers and n_prompts prompts are waiting. */
+static double longest_step(const Lane *l, int n_decode, int n_prompts) {
+    if (n_decode == 0) return LONGEST_STEP;
+    double steps = GAP_STEPS + GAP_STEPS_EACH * (n_prompts - 1), most = GAP_STEPS_MOST;
+    if (n_prompts > n_decode) most *= n_prompts < 2 * n_decode ? (double)n_prompts / n_decode : 2;
+    return (steps < most ? steps : most) * l->solo;
+}
+
 /* How many rows of prompts go with n_decode rows of answers. */
 static int prompt_rows(const Lane *l, int n_decode) {
-    double target = LONGEST_STEP, decode = l->solo + l->per_row * (n_decode - 1);
+    double target = longest_step(l, n_decode, count_prompts(l));
     int least = LEAST_CHUNK;
     if (n_decode > 0) {
-        double steps = GAP_STEPS + GAP_STEPS_EACH * (count_prompts(l) - 1);
-        target = (steps < GAP_STEPS_MOST ? steps : GAP_STEPS_MOST) * l->solo - decode;
-        if (target < decode) target = decode;
+        double decode = l->solo + l->per_row * (n_decode - 1);
+        target = target > 2 * decode ? target - decode : decode;
         least = n_decode / 2 > LEAST_BESIDE ? n_decode / 2 : LEAST_BESIDE;
     }
     double rows = target / l->per_row;
