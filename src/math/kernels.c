@@ -8,10 +8,7 @@
 
 const KernelTable *const kernel_tables[] = {
 #if defined(__x86_64__)
-    &kernels_amx,
-    &kernels_avx512,
-    &kernels_avx512_base,
-    &kernels_avx2,
+    &kernels_amx,    &kernels_avx512, &kernels_avx512_base, &kernels_avx2,
 #elif defined(__aarch64__)
     &kernels_neon,
 #endif
