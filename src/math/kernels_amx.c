@@ -259,7 +259,8 @@ static void square_rows(Square *s, int row) {
  * while these are multiplied. */
 static void look_ahead(Square *s, int tile, int n) {
     const TileJob *job = s->job;
-    const size_t squares = (size_t)((n + SIDE - 1) / SIDE) * (size_t)((job->x->n_rows + 31) / 32);
+    const int side_rows = SIDE * AMX_ROWS;
+    const size_t squares = (size_t)((n + SIDE - 1) / SIDE) * (size_t)((job->x->n_rows + side_rows - 1) / side_rows);
     const size_t steps = squares * (size_t)job->x->n_groups * (size_t)(job->x->bits / 8);
     s->ahead = job->tiles + (size_t)(tile + n) * job->tile_bytes;
     s->ahead_lines = tile + n < job->n_tiles ? (int)((size_t)n * job->tile_bytes / 64 / steps) + 1 : 0;
@@ -288,14 +289,15 @@ static void panels_run(const TileJob *job, const Panel *panels, int tile, int n)
 
 static void tiles_wide(const TileJob *job) {
     const size_t codes = (size_t)job->x->padded * TILE_ROWS, scales = (size_t)job->x->n_groups * TILE_ROWS;
+    const int most = job->n_tiles < TASK_PANELS ? job->n_tiles : TASK_PANELS;
     Panel panels[TASK_PANELS];
     uint8_t *p = job->scratch;
-    for (int t = 0; t < TASK_PANELS; t++, p += codes + scales * 2 * sizeof(float)) {
+    for (int t = 0; t < most; t++, p += codes + scales * 2 * sizeof(float)) {
         float *scale = (float *)(void *)(p + codes);
         panels[t] = (Panel){p, scale, scale + scales};
     }
     for (int tile = 0, n; tile < job->n_tiles; tile += n) {
-        n = job->n_tiles - tile < TASK_PANELS ? job->n_tiles - tile : TASK_PANELS;
+        n = job->n_tiles - tile < most ? job->n_tiles - tile : most;
         for (int t = 0; t < n; t++) panel_unpack(job, tile + t, job->format->offset, &panels[t]);
         __asm__ volatile("" : : : "memory"); /* gcc's _tile_loadd does not say that it reads */
         panels_run(job, panels, tile, n);
