@@ -123,6 +123,7 @@ static inline __attribute__((always_inline)) void row_end(const int32_t *high, c
 /* Group g for rows [row, row + n) of the square, which are in one block and may not all exist. */
 static inline __attribute__((always_inline)) void rows_end(Square *s, int g, int row, int n, int bits, bool has_bias) {
     const int b = row / AMX_ROWS, first = row % AMX_ROWS;
+    if (first >= s->rows[b]) return;
     const GroupSums *sums = &s->sums[g % 2];
     const int32_t *high = sums->of[0][b][0][first], *low = sums->of[1][b][0][first];
     const QuantStep *steps = s->steps[b] + (size_t)g * (size_t)s->rows[b] + first;
