@@ -51,13 +51,19 @@ static bool define_choice(const float *scores, int n, int n_chosen, int p) {
     return before < n_chosen;
 }
 
-static void assert_choice(const IndexArgs *args, const IndexRow *row, const float *k, int dim) {
+static int count_chosen(const IndexArgs *args, const IndexRow *row) {
+    int n = row->position + 1;
+    return n < args->n_chosen ? n : args->n_chosen;
+}
+
+/* The positions that the row should choose, to expected [n_chosen]. */
+static void define_chosen(const IndexArgs *args, const IndexRow *row, const float *k, int dim, int *expected) {
     float scores[MAX_POSITIONS];
     int n = row->position + 1, at = 0;
     for (int p = 0; p < n; p++) scores[p] = define_score(args, row, k + p * dim, dim);
     for (int p = 0; p < n; p++)
-        if (define_choice(scores, n, args->n_chosen, p)) assert_int_equal(row->chosen[at++], p);
-    assert_int_equal(at, n < args->n_chosen ? n : args->n_chosen);
+        if (define_choice(scores, n, args->n_chosen, p)) expected[at++] = p;
+    assert_int_equal(at, count_chosen(args, row));
 }
 
 /* Small whole numbers, so that equal scores, and zeros, are common. */
@@ -74,29 +80,35 @@ static void the_best_positions_are_chosen(void **state) {
         float *k = mem_array((size_t)(n * dim), sizeof *k), *q = mem_array((size_t)(n * heads * dim), sizeof *q);
         float *weights = mem_array((size_t)(n * heads), sizeof *weights);
         int *chosen = mem_array((size_t)(n * args.n_chosen), sizeof *chosen);
+        int *expected = mem_array((size_t)(n * args.n_chosen), sizeof *expected);
         IndexRow *rows = mem_zeroed((size_t)n, sizeof *rows);
         Cache c;
         fill(k, n * dim, 1 + round % 3);
         fill(q, n * heads * dim, 1);
         fill(weights, n * heads, 2);
+        for (int r = 0; r < n; r++) {
+            rows[r] = (IndexRow){.view = &c.view,
+                                 .position = r,
+                                 .q = q + r * heads * dim,
+                                 .weights = weights + r * heads,
+                                 .chosen = chosen + r * args.n_chosen};
+            define_chosen(&args, &rows[r], k, dim, expected + r * args.n_chosen);
+        }
         for (int t = 0; t < n_kernel_tables; t++) {
             Arena arena;
             if (!kernel_tables[t]->supported()) continue;
             kernels_use(kernel_tables[t]);
             arena_init(&arena);
             cache_fill(&c, dim, k, n);
-            for (int r = 0; r < n; r++)
-                rows[r] = (IndexRow){.view = &c.view,
-                                     .position = r,
-                                     .q = q + r * heads * dim,
-                                     .weights = weights + r * heads,
-                                     .chosen = chosen + r * args.n_chosen};
+            memset(chosen, 0xFF, (size_t)(n * args.n_chosen) * sizeof *chosen);
             assert_true(index_choose(&args, rows, n, pool, &arena));
-            for (int r = 0; r < n; r++) assert_choice(&args, &rows[r], k, dim);
+            for (int r = 0; r < n; r++)
+                assert_memory_equal(rows[r].chosen, expected + r * args.n_chosen,
+                                    (size_t)count_chosen(&args, &rows[r]) * sizeof *expected);
             cache_clear(&c, n);
             arena_clear(&arena);
         }
-        mem_free(k), mem_free(q), mem_free(weights), mem_free(chosen), mem_free(rows);
+        mem_free(k), mem_free(q), mem_free(weights), mem_free(chosen), mem_free(expected), mem_free(rows);
     }
     pool_free(pool);
 }
