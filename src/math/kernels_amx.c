@@ -108,15 +108,13 @@ static inline __attribute__((always_inline)) void row_end(const int32_t *high, c
                                                           const __m512 bias[SIDE], int bits, bool has_bias,
                                                           float *acc) {
     enum { NEXT = AMX_ROWS * TILE_ROWS }; /* from a row of a tile to that of the next */
-    const __m512 a = _mm512_set1_ps(step->a), a_sum = _mm512_set1_ps(step->a_sum);
     UNROLL for (int t = 0; t < SIDE; t++) {
         __m512 dot = _mm512_cvtepi32_ps(_mm512_load_si512((const void *)(high + t * NEXT)));
         if (bits == 16)
             dot = _mm512_fmadd_ps(dot, _mm512_set1_ps(256.0f),
                                   _mm512_cvtepi32_ps(_mm512_load_si512((const void *)(low + t * NEXT))));
-        __m512 v = _mm512_fmadd_ps(dot, _mm512_mul_ps(a, scale[t]), _mm512_load_ps(acc + t * NEXT));
-        if (has_bias) v = _mm512_fmadd_ps(bias[t], a_sum, v);
-        _mm512_store_ps(acc + t * NEXT, v);
+        const __m512 before = _mm512_load_ps(acc + t * NEXT);
+        _mm512_store_ps(acc + t * NEXT, group_add(dot, scale[t], bias[t], step, has_bias, before));
     }
 }
 

@@ -146,7 +146,7 @@ static inline __attribute__((always_inline)) void stream_add(const __m512 scale[
                                                              Sums *acc) {
     UNROLL for (int r = 0; r < rows; r++) {
         UNROLL for (int t = 0; t < STREAM_TILES; t++) acc->of[r][t] =
-            group_add(dot[r][t], scale[t], bias[t], &steps[r], has_bias, acc->of[r][t]);
+            group_add(_mm512_cvtepi32_ps(dot[r][t]), scale[t], bias[t], &steps[r], has_bias, acc->of[r][t]);
     }
 }
 
@@ -310,7 +310,7 @@ static inline __attribute__((always_inline)) void panel_block(const TileJob *job
             const QuantStep *step = &steps[(size_t)r * (size_t)n_groups + (size_t)g];
             UNROLL for (int t = 0; t < tiles; t++) {
                 if (offset) dot[r][t] = _mm512_sub_epi32(dot[r][t], li_set(offset * step->sum));
-                acc[r][t] = group_add(dot[r][t], scale[t], bias[t], step, has_bias, acc[r][t]);
+                acc[r][t] = group_add(_mm512_cvtepi32_ps(dot[r][t]), scale[t], bias[t], step, has_bias, acc[r][t]);
             }
         }
     }

@@ -466,9 +466,9 @@ static void apply_task(void *context, int task, int thread) {
         apply_floats(job, first, n);
 }
 
-/* Tiles per task; even, since kernels take tiles in pairs. Many rows: small enough that threads end together. Few rows
- * wait for memory, and every task begins with a cold stream: a few long ones for all jobs together, of which a mixture
- * has dozens. */
+/* Tiles per task; even, since kernels take tiles in pairs. Many rows: small enough that threads end together, but for
+ * up to FEW_ROWS longer, since kernels that look ahead do so inside a task. Streamed rows wait for memory, and every
+ * task begins with a cold stream: a few long ones for all jobs together, of which a mixture has dozens. */
 static int tiles_per_task(const Linear *w, int rows, int threads, int64_t all_streamed) {
     int64_t n = rows <= STREAMED_ROWS ? all_streamed / (threads * 2) : w->n_tiles / (threads * 4);
     const int most = rows <= FEW_ROWS ? 4 * TASK_PANELS : TASK_PANELS;

@@ -73,10 +73,10 @@ static inline void group_scales(const TileFormat *f, const Super *super, const u
     }
 }
 
-/* The end of a group: I is exact, then the two fused operations of the definition. */
-static inline __m512 group_add(__m512i dot, __m512 scale, __m512 bias, const QuantStep *step, bool has_bias,
+/* The end of a group: `dot` is the exact I as a float, then the two fused operations of the definition. */
+static inline __m512 group_add(__m512 dot, __m512 scale, __m512 bias, const QuantStep *step, bool has_bias,
                                __m512 acc) {
-    acc = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), _mm512_mul_ps(_mm512_set1_ps(step->a), scale), acc);
+    acc = _mm512_fmadd_ps(dot, _mm512_mul_ps(_mm512_set1_ps(step->a), scale), acc);
     return has_bias ? _mm512_fmadd_ps(bias, _mm512_set1_ps(step->a_sum), acc) : acc;
 }
 
