@@ -1,204 +1,504 @@
-/* AVX2 with FMA and F16C: 16 lanes are two vectors. A quad of unsigned codes becomes two vectors of 16-bit pairs by a
- * mask and a shift, (k0, k2) and (k1, k3), and vpmaddwd meets them with activations stored in that order; sums of two
- * products fit int32. Every row count goes through the same panel: a tile unpacked once to quads of bytes. */
+/* AVX2 with FMA and F16C, for the many processors without AVX-512: 16 lanes are two vectors, and there is no byte dot
+ * product that is wide enough.
+ *
+ * 16-bit activations: vpmaddwd meets 16-bit pairs of codes, (k0, k2) and (k1, k3) of a quad, with activations stored in
+ * that order; sums of two products fit int32. 8-bit activations: vpmaddubsw meets quads of unsigned bytes, and its
+ * 16-bit sums are widened before they can overflow; codes of 8 bits would overflow at once and go as pairs.
+ *
+ * Few rows unpack a tile in registers, since they wait for memory. For many a chunk of a tile is unpacked once into the
+ * L1 cache, and all rows, whose codes lie chunk by chunk for that, run over it: their sums go on in the outputs. */
 #if defined(__x86_64__)
 #include "math/kernel_table.h"
 
 #include "math/isa_begin_avx2.h"
 
-#include <string.h>
+#include "math/lanes_avx2.h"
 
-typedef struct lf {
-    __m256 a, b;
-} lf;
-typedef struct li {
-    __m256i a, b;
-} li;
+enum {
+    CHUNK = 512,      /* inputs that are unpacked at a time: 16 KB of pairs */
+    STREAM_ROWS = 4,  /* rows that a tile is unpacked for in registers, */
+    STREAM_MOST = 8,  /* and rows that come one such block after the other */
+    PANEL_ROWS = 6,   /* rows of a block over an unpacked chunk: all vectors but four are sums */
+    CHUNK_ROWS = 256,  /* rows whose codes of a chunk stay in the L2 cache meanwhile */
+    MOST_GROUPS = CHUNK / 16,
+};
 
-enum { FLOAT_ROWS = 2, FLOAT_OUTS = 2, SCORE_QUERIES = 2, SCORE_TILES = 2, VALUE_QUERIES = 2, VALUE_LANES = 2 };
+/* ---- codes and steps of activations, chunk by chunk ---- */
 
-#define BOTH(op, x, y) \
-    { op((x).a, (y).a), op((x).b, (y).b) }
-
-static inline lf lf_set(float x) {
-    return (lf){_mm256_set1_ps(x), _mm256_set1_ps(x)};
-}
-static inline lf lf_load(const float *p) {
-    return (lf){_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
-}
-static inline lf lf_load_bytes(const uint8_t *p) {
-    return (lf){_mm256_loadu_ps((const void *)p), _mm256_loadu_ps((const void *)(p + 32))};
-}
-static inline lf lf_load_f16(const uint8_t *p) {
-    return (lf){_mm256_cvtph_ps(_mm_loadu_si128((const void *)p)),
-                _mm256_cvtph_ps(_mm_loadu_si128((const void *)(p + 16)))};
-}
-static inline void lf_store(float *p, lf x) {
-    _mm256_storeu_ps(p, x.a);
-    _mm256_storeu_ps(p + 8, x.b);
-}
-static inline void lf_store_f16(int16_t *p, lf x) {
-    _mm_storeu_si128((void *)p, _mm256_cvtps_ph(x.a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-    _mm_storeu_si128((void *)(p + 8), _mm256_cvtps_ph(x.b, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-}
-static inline lf lf_add(lf x, lf y) {
-    return (lf)BOTH(_mm256_add_ps, x, y);
-}
-static inline lf lf_sub(lf x, lf y) {
-    return (lf)BOTH(_mm256_sub_ps, x, y);
-}
-static inline lf lf_mul(lf x, lf y) {
-    return (lf)BOTH(_mm256_mul_ps, x, y);
-}
-static inline lf lf_div(lf x, lf y) {
-    return (lf)BOTH(_mm256_div_ps, x, y);
-}
-static inline lf lf_sqrt(lf x) {
-    return (lf){_mm256_sqrt_ps(x.a), _mm256_sqrt_ps(x.b)};
-}
-static inline lf lf_min(lf x, lf y) {
-    return (lf)BOTH(_mm256_min_ps, x, y);
-}
-static inline lf lf_max(lf x, lf y) {
-    return (lf)BOTH(_mm256_max_ps, x, y);
-}
-static inline lf lf_fma(lf x, lf y, lf z) {
-    return (lf){_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)};
-}
-static inline lf lf_select_less(lf x, lf y, lf yes, lf no) {
-    return (lf){_mm256_blendv_ps(no.a, yes.a, _mm256_cmp_ps(x.a, y.a, _CMP_LT_OQ)),
-                _mm256_blendv_ps(no.b, yes.b, _mm256_cmp_ps(x.b, y.b, _CMP_LT_OQ))};
-}
-static inline lf lf_rint(lf x) {
-    return (lf){_mm256_round_ps(x.a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC),
-                _mm256_round_ps(x.b, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
-}
-static inline lf lf_bits(li x) {
-    return (lf){_mm256_castsi256_ps(x.a), _mm256_castsi256_ps(x.b)};
-}
-static inline li li_bits(lf x) {
-    return (li){_mm256_castps_si256(x.a), _mm256_castps_si256(x.b)};
-}
-static inline lf lf_from_li(li x) {
-    return (lf){_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)};
-}
-static inline li li_from_lf(lf x) { /* MXCSR rounds to nearest even: base/pool.c sets it */
-    return (li){_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b)};
-}
-static inline float lf_fold(lf x) {
-    __m256 b = _mm256_add_ps(x.a, x.b);
-    __m128 c = _mm_add_ps(_mm256_castps256_ps128(b), _mm256_extractf128_ps(b, 1));
-    c = _mm_add_ps(c, _mm_movehl_ps(c, c));
-    return _mm_cvtss_f32(_mm_add_ss(c, _mm_shuffle_ps(c, c, 1)));
-}
-static inline li li_set(int32_t x) {
-    return (li){_mm256_set1_epi32(x), _mm256_set1_epi32(x)};
-}
-static inline li li_add(li x, li y) {
-    return (li)BOTH(_mm256_add_epi32, x, y);
-}
-static inline li li_sub(li x, li y) {
-    return (li)BOTH(_mm256_sub_epi32, x, y);
-}
-static inline li li_and(li x, li y) {
-    return (li)BOTH(_mm256_and_si256, x, y);
-}
-static inline li li_max(li x, li y) {
-    return (li)BOTH(_mm256_max_epi32, x, y);
-}
-static inline li li_shl(li x, int n) {
-    return (li){_mm256_slli_epi32(x.a, n), _mm256_slli_epi32(x.b, n)};
-}
-static inline li li_shr(li x, int n) {
-    return (li){_mm256_srli_epi32(x.a, n), _mm256_srli_epi32(x.b, n)};
-}
-static inline li li_sar1(li x) {
-    return (li){_mm256_srai_epi32(x.a, 1), _mm256_srai_epi32(x.b, 1)};
-}
-static inline li li_sar16(li x) {
-    return (li){_mm256_srai_epi32(x.a, 16), _mm256_srai_epi32(x.b, 16)};
-}
-static inline li li_load_i16(const uint8_t *p) {
-    return (li){_mm256_cvtepi16_epi32(_mm_loadu_si128((const void *)p)),
-                _mm256_cvtepi16_epi32(_mm_loadu_si128((const void *)(p + 16)))};
-}
-static inline li li_load_u16(const uint8_t *p) {
-    return (li){_mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)p)),
-                _mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)(p + 16)))};
-}
-static inline li li_load_u8(const uint8_t *p) {
-    return (li){_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)p)),
-                _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(p + 8)))};
-}
-static inline void li_store_i16(int16_t *p, li x) { /* values within int16 */
-    __m256i packed = _mm256_packs_epi32(x.a, x.b);
-    _mm256_storeu_si256((void *)p, _mm256_permute4x64_epi64(packed, 0xD8));
-}
-static inline li li_select_equal(li x, li y, li yes, li no) {
-    return (li){_mm256_blendv_epi8(no.a, yes.a, _mm256_cmpeq_epi32(x.a, y.a)),
-                _mm256_blendv_epi8(no.b, yes.b, _mm256_cmpeq_epi32(x.b, y.b))};
-}
-static inline int32_t li_fold_max(li x) {
-    __m256i m = _mm256_max_epi32(x.a, x.b);
-    __m128i n = _mm_max_epi32(_mm256_castsi256_si128(m), _mm256_extracti128_si256(m, 1));
-    n = _mm_max_epi32(n, _mm_shuffle_epi32(n, 0x4E));
-    return _mm_cvtsi128_si32(_mm_max_epi32(n, _mm_shuffle_epi32(n, 0xB1)));
-}
-static inline int32_t li_fold_add(li x) {
-    __m256i m = _mm256_add_epi32(x.a, x.b);
-    __m128i n = _mm_add_epi32(_mm256_castsi256_si128(m), _mm256_extracti128_si256(m, 1));
-    n = _mm_add_epi32(n, _mm_shuffle_epi32(n, 0x4E));
-    return _mm_cvtsi128_si32(_mm_add_epi32(n, _mm_shuffle_epi32(n, 0xB1)));
+static inline size_t codes_at(const QuantRows *x, int row, int k) {
+    int first = k / CHUNK * CHUNK, left = x->padded - first, width = left < CHUNK ? left : CHUNK;
+    return ((size_t)first * (size_t)x->n_rows + (size_t)row * (size_t)width + (size_t)(k - first)) * (size_t)x->bits / 8;
 }
 
-#include "math/codes_pairs.h"
+static inline size_t step_at(const QuantRows *x, int row, int group) {
+    const int per_chunk = CHUNK / x->group, first = group / per_chunk * per_chunk, left = x->n_groups - first;
+    return (size_t)first * (size_t)x->n_rows + (size_t)(row * (left < per_chunk ? left : per_chunk) + group - first);
+}
+
+/* 16 bits: (k0, k2, k1, k3) of each quad. */
+static inline void codes_place(QuantRows *q, int row, const int16_t *x, int k, int n) {
+    const __m256i order = _mm256_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15, 0, 1, 4, 5, 2, 3, 6, 7,
+                                           8, 9, 12, 13, 10, 11, 14, 15);
+    for (int i = 0; i < n; i += 16) {
+        uint8_t *to = q->codes + codes_at(q, row, k + i);
+        __m256i v = _mm256_loadu_si256((const void *)(x + i));
+        if (q->bits == 16)
+            _mm256_storeu_si256((void *)to, _mm256_shuffle_epi8(v, order));
+        else
+            _mm_storeu_si128((void *)to, _mm_packs_epi16(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1)));
+    }
+}
+
+static inline void codes_copy(QuantRows *to, int i, const QuantRows *from, int row) {
+    for (int k = 0; k < to->padded; k += CHUNK) {
+        size_t width = (size_t)(to->padded - k < CHUNK ? to->padded - k : CHUNK);
+        memcpy(to->codes + codes_at(to, i, k), from->codes + codes_at(from, row, k), width * (size_t)to->bits / 8);
+    }
+}
+
 #include "math/kernels_body.h"
 
-/* Integer dots of one row with one tile over a group: 16 outputs in two vectors. */
-static inline li group_dot(const uint8_t *quads, const uint8_t *codes, int n_quads, int bits) {
-    const __m256i low = _mm256_set1_epi16(255);
-    li sum = li_set(0);
-    for (int i = 0; i < n_quads; i++) {
-        int32_t even, odd;
-        codes_pairs(codes, i, bits, &even, &odd);
-        __m256i x0 = _mm256_set1_epi32(even), x1 = _mm256_set1_epi32(odd);
-        __m256i wa = _mm256_loadu_si256((const void *)(quads + 64 * i)),
-                wb = _mm256_loadu_si256((const void *)(quads + 64 * i + 32));
-        sum.a = _mm256_add_epi32(sum.a, _mm256_madd_epi16(_mm256_and_si256(wa, low), x0));
-        sum.b = _mm256_add_epi32(sum.b, _mm256_madd_epi16(_mm256_and_si256(wb, low), x0));
-        sum.a = _mm256_add_epi32(sum.a, _mm256_madd_epi16(_mm256_srli_epi16(wa, 8), x1));
-        sum.b = _mm256_add_epi32(sum.b, _mm256_madd_epi16(_mm256_srli_epi16(wb, 8), x1));
+#include "math/group_scales.h"
+
+/* ---- quads of codes: 16 outputs in two vectors, the first 8 and the last 8 ---- */
+
+typedef struct Bytes {
+    __m256i of[2];
+} Bytes;
+
+typedef struct Pairs {
+    __m256i even[2], odd[2]; /* (k0, k2) and (k1, k3) as 16 bits each */
+} Pairs;
+
+static inline __m256i vector_load(const uint8_t *p) {
+    return _mm256_loadu_si256((const void *)p);
+}
+
+/* Moved right by n bits, left if n is negative; neighbours come along. n is a constant after inlining. */
+static inline __m256i moved(__m256i x, int n) {
+    return n < 0 ? _mm256_slli_epi16(x, -n) : _mm256_srli_epi16(x, n);
+}
+
+/* Quad i of a block of 32: see tile.h for the planes. `storage` and i are constants after inlining. */
+static inline __attribute__((always_inline)) Bytes quad_bytes(TileStorage storage, const uint8_t *p, int i) {
+    Bytes q;
+    UNROLL for (int h = 0; h < 2; h++) {
+        const uint8_t *at = p + 32 * h;
+        if (storage == TILE_8) {
+            q.of[h] = vector_load(at + 64 * i);
+            continue;
+        }
+        if (storage == TILE_2 || storage == TILE_3)
+            q.of[h] = _mm256_and_si256(moved(vector_load(at + i / 4 * 64), i % 4 * 2), _mm256_set1_epi8(3));
+        else
+            q.of[h] = _mm256_and_si256(moved(vector_load(at + i / 2 * 64), i % 2 * 4), _mm256_set1_epi8(15));
+        __m256i more = _mm256_setzero_si256();
+        if (storage == TILE_FP4)
+            q.of[h] = _mm256_shuffle_epi8(
+                _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)tile_fp4_codes)), q.of[h]);
+        if (storage == TILE_3) more = _mm256_and_si256(moved(vector_load(at + 128), i - 2), _mm256_set1_epi8(4));
+        if (storage == TILE_5) more = _mm256_and_si256(moved(vector_load(at + 256), i - 4), _mm256_set1_epi8(16));
+        if (storage == TILE_6)
+            more = _mm256_and_si256(moved(vector_load(at + 256 + i / 4 * 64), i % 4 * 2 - 4), _mm256_set1_epi8(48));
+        q.of[h] = _mm256_or_si256(q.of[h], more);
     }
-    return sum;
+    return q;
 }
 
-/* ---- a block of 32 codes to 8 quads ---- */
-
-typedef struct Line {
-    __m256i a, b;
-} Line;
-
-static inline Line line_load(const uint8_t *p) {
-    return (Line){_mm256_loadu_si256((const void *)p), _mm256_loadu_si256((const void *)(p + 32))};
-}
-static inline Line line_bits(Line x, int right, int left, int mask) { /* shifted, then masked per byte */
-    __m256i m = _mm256_set1_epi8((char)mask);
-    return (Line){_mm256_and_si256(_mm256_slli_epi16(_mm256_srli_epi16(x.a, right), left), m),
-                  _mm256_and_si256(_mm256_slli_epi16(_mm256_srli_epi16(x.b, right), left), m)};
-}
-static inline Line line_or(Line x, Line y) {
-    return (Line)BOTH(_mm256_or_si256, x, y);
-}
-static inline Line line_table(Line x, const uint8_t *table) {
-    __m256i t = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)table));
-    return (Line){_mm256_shuffle_epi8(t, x.a), _mm256_shuffle_epi8(t, x.b)};
-}
-static inline void line_store(uint8_t *p, Line x) {
-    _mm256_storeu_si256((void *)p, x.a);
-    _mm256_storeu_si256((void *)(p + 32), x.b);
+static inline Pairs pairs_of(Bytes q) {
+    Pairs w;
+    UNROLL for (int h = 0; h < 2; h++) {
+        w.even[h] = _mm256_and_si256(q.of[h], _mm256_set1_epi16(255));
+        w.odd[h] = _mm256_srli_epi16(q.of[h], 8);
+    }
+    return w;
 }
 
-#include "math/kernels_panel.h"
+/* The same quad as pairs; 2 and 4 bits come out of a line at once. */
+static inline __attribute__((always_inline)) Pairs quad_pairs(TileStorage storage, const uint8_t *p, int i) {
+    if (storage != TILE_2 && storage != TILE_4) return pairs_of(quad_bytes(storage, p, i));
+    const int bits = storage == TILE_2 ? 2 : 4, per_line = 8 / bits, shift = i % per_line * bits;
+    const __m256i mask = _mm256_set1_epi16((short)((1 << bits) - 1));
+    Pairs w;
+    UNROLL for (int h = 0; h < 2; h++) {
+        __m256i line = vector_load(p + i / per_line * 64 + 32 * h);
+        w.even[h] = _mm256_and_si256(moved(line, shift), mask);
+        w.odd[h] = moved(line, shift + 8);
+        if (shift + 8 + bits < 16) w.odd[h] = _mm256_and_si256(w.odd[h], mask);
+    }
+    return w;
+}
+
+static inline __m256i broadcast_32(const uint8_t *p) {
+    int32_t v;
+    memcpy(&v, p, 4);
+    return _mm256_set1_epi32(v);
+}
+
+static inline li pairs_add(li dot, const Pairs *w, __m256i even, __m256i odd) {
+    dot.a = _mm256_add_epi32(dot.a, _mm256_madd_epi16(w->even[0], even));
+    dot.b = _mm256_add_epi32(dot.b, _mm256_madd_epi16(w->even[1], even));
+    dot.a = _mm256_add_epi32(dot.a, _mm256_madd_epi16(w->odd[0], odd));
+    dot.b = _mm256_add_epi32(dot.b, _mm256_madd_epi16(w->odd[1], odd));
+    return dot;
+}
+
+/* One quad of pairs times that of `rows` rows, onto their sums. */
+static inline __attribute__((always_inline)) void pairs_dots(const Pairs *w, int bits, const uint8_t *codes,
+                                                             size_t row_bytes, int rows, li *dot) {
+    UNROLL for (int r = 0; r < rows; r++) {
+        const uint8_t *x = codes + (size_t)r * row_bytes;
+        if (bits == 16) {
+            dot[r] = pairs_add(dot[r], w, broadcast_32(x), broadcast_32(x + 4));
+        } else {
+            __m256i v = broadcast_32(x);
+            dot[r] = pairs_add(dot[r], w, _mm256_srai_epi16(_mm256_slli_epi16(v, 8), 8), _mm256_srai_epi16(v, 8));
+        }
+    }
+}
+
+/* Quads of unsigned bytes whose 16-bit sums with 8-bit activations cannot overflow: 2 * 127 * (the largest code) each.
+ * 1: not even one can be relied on. */
+static inline int quads_per_sum(TileStorage storage) {
+    return storage == TILE_8 ? 1 : storage == TILE_6 ? 2 : storage == TILE_5 || storage == TILE_FP4 ? 4 : 8;
+}
+
+static inline bool multiplies_bytes(TileStorage storage, int bits) {
+    return bits == 8 && storage != TILE_8;
+}
+
+/* One quad of bytes onto the 16-bit sums of `rows` rows, or as their beginning. */
+static inline __attribute__((always_inline)) void bytes_dots(const Bytes *w, const uint8_t *codes, size_t row_bytes,
+                                                             int rows, bool begins, Bytes *sums) {
+    UNROLL for (int r = 0; r < rows; r++) {
+        __m256i x = broadcast_32(codes + (size_t)r * row_bytes);
+        UNROLL for (int h = 0; h < 2; h++) {
+            __m256i products = _mm256_maddubs_epi16(w->of[h], x);
+            sums[r].of[h] = begins ? products : _mm256_add_epi16(sums[r].of[h], products);
+        }
+    }
+}
+
+static inline __attribute__((always_inline)) void sums_widen(const Bytes *sums, int rows, li *dot) {
+    const __m256i ones = _mm256_set1_epi16(1);
+    UNROLL for (int r = 0; r < rows; r++) {
+        dot[r].a = _mm256_add_epi32(dot[r].a, _mm256_madd_epi16(sums[r].of[0], ones));
+        dot[r].b = _mm256_add_epi32(dot[r].b, _mm256_madd_epi16(sums[r].of[1], ones));
+    }
+}
+
+/* ---- the end of a group ---- */
+
+/* `dot` is the exact I, then the two fused operations of the definition. */
+static inline lf group_add(li dot, lf scale, lf bias, const QuantStep *step, bool has_bias, lf acc) {
+    acc = lf_fma(lf_from_li(dot), lf_mul(lf_set(step->a), scale), acc);
+    return has_bias ? lf_fma(bias, lf_set(step->a_sum), acc) : acc;
+}
+
+/* Sums so far of one row and tile, of which `outputs` exist, and back. */
+static inline lf outputs_load(const float *y, int outputs) {
+    if (outputs >= TILE_ROWS) return lf_load(y);
+    float all[TILE_ROWS] = {0};
+    memcpy(all, y, (size_t)outputs * sizeof *y);
+    return lf_load(all);
+}
+
+static inline void outputs_store(float *y, lf acc, int outputs) {
+    if (outputs >= TILE_ROWS) {
+        lf_store(y, acc);
+        return;
+    }
+    float all[TILE_ROWS];
+    lf_store(all, acc);
+    memcpy(y, all, (size_t)outputs * sizeof *y);
+}
+
+static inline int outputs_of(const TileJob *job, int tile) {
+    int left = job->n_outputs - tile * TILE_ROWS;
+    return left < TILE_ROWS ? left : TILE_ROWS;
+}
+
+/* One specialised copy of a loop for each storage; under sanitizers one for all, since each copy takes them seconds. */
+#if UNROLLED
+#define EACH_STORAGE(storage, call, ...)               \
+    switch (storage) {                                 \
+    case TILE_2: call(TILE_2, __VA_ARGS__); break;     \
+    case TILE_3: call(TILE_3, __VA_ARGS__); break;     \
+    case TILE_4: call(TILE_4, __VA_ARGS__); break;     \
+    case TILE_5: call(TILE_5, __VA_ARGS__); break;     \
+    case TILE_6: call(TILE_6, __VA_ARGS__); break;     \
+    case TILE_8: call(TILE_8, __VA_ARGS__); break;     \
+    case TILE_FP4: call(TILE_FP4, __VA_ARGS__); break; \
+    }
+#else
+#define EACH_STORAGE(storage, call, ...) call(storage, __VA_ARGS__);
+#endif
+
+/* ---- few rows: a tile unpacked in registers ---- */
+
+enum { PREFETCH_BYTES = 4096 };
+
+/* Quads [first, end) of a block times those of `rows` rows. */
+static inline __attribute__((always_inline)) void stream_block(TileStorage storage, const uint8_t *block, int first,
+                                                               int end, const uint8_t *codes, size_t row_bytes, int bits,
+                                                               int rows, li *dot) {
+    Bytes sums[STREAM_ROWS];
+    UNROLL for (int i = first; i < end; i++) {
+        const uint8_t *x = codes + (i - first) * 4 * bits / 8;
+        if (!multiplies_bytes(storage, bits)) {
+            Pairs w = quad_pairs(storage, block, i);
+            pairs_dots(&w, bits, x, row_bytes, rows, dot);
+            continue;
+        }
+        Bytes w = quad_bytes(storage, block, i);
+        const int run = quads_per_sum(storage);
+        bytes_dots(&w, x, row_bytes, rows, (i - first) % run == 0, sums);
+        if ((i - first) % run == run - 1 || i == end - 1) sums_widen(sums, rows, dot);
+    }
+}
+
+/* Group g of a unit; `narrow`: groups of 16, the halves of a block. */
+static inline __attribute__((always_inline)) void stream_group(const TileFormat *f, TileStorage storage,
+                                                               const uint8_t *unit, int g, const uint8_t *codes,
+                                                               size_t row_bytes, int bits, int rows, li *dot) {
+    if (f->group < TILE_BLOCK) {
+        const uint8_t *block = unit + g / 2 * f->block_bytes;
+        if (g % 2 == 0)
+            stream_block(storage, block, 0, 4, codes, row_bytes, bits, rows, dot);
+        else
+            stream_block(storage, block, 4, 8, codes, row_bytes, bits, rows, dot);
+        return;
+    }
+    const uint8_t *block = unit + g * (f->group / TILE_BLOCK) * f->block_bytes;
+    for (int k = 0; k < f->group; k += TILE_BLOCK, block += f->block_bytes, codes += TILE_BLOCK * bits / 8) {
+        for (int line = 0; line < f->block_bytes; line += 64)
+            _mm_prefetch((const char *)(block + line + PREFETCH_BYTES), _MM_HINT_T0);
+        stream_block(storage, block, 0, 8, codes, row_bytes, bits, rows, dot);
+    }
+}
+
+/* One tile times `rows` rows from `row` on. */
+static inline __attribute__((always_inline)) void stream_rows(TileStorage storage, const TileJob *job, int tile, int row,
+                                                              int bits, int rows) {
+    const TileFormat *f = job->format;
+    const QuantRows *x = job->x;
+    const uint8_t *unit = job->tiles + (size_t)tile * job->tile_bytes;
+    const int per_unit = f->unit / f->group;
+    lf acc[STREAM_ROWS];
+    UNROLL for (int r = 0; r < rows; r++) acc[r] = lf_set(0.0f);
+    Super super = unit_super(f, unit);
+    for (int g = 0, in_unit = 0; g < x->n_groups; g++, in_unit++) {
+        if (in_unit == per_unit) {
+            unit += f->unit_bytes;
+            in_unit = 0;
+            super = unit_super(f, unit);
+        }
+        const size_t codes = codes_at(x, row, g * f->group), row_bytes = codes_at(x, row + 1, g * f->group) - codes;
+        const size_t steps = step_at(x, row, g), row_steps = step_at(x, row + 1, g) - steps;
+        li dot[STREAM_ROWS];
+        UNROLL for (int r = 0; r < rows; r++) dot[r] =
+            li_set(f->offset ? -f->offset * x->steps[steps + (size_t)r * row_steps].sum : 0);
+        stream_group(f, storage, unit, in_unit, x->codes + codes, row_bytes, bits, rows, dot);
+        lf scale, bias;
+        group_scales(f, &super, unit, in_unit, &scale, &bias);
+        UNROLL for (int r = 0; r < rows; r++) acc[r] =
+            group_add(dot[r], scale, bias, &x->steps[steps + (size_t)r * row_steps], f->has_bias, acc[r]);
+    }
+    UNROLL for (int r = 0; r < rows; r++) outputs_store(
+        job->y + (size_t)(row + r) * job->y_stride + tile * TILE_ROWS, acc[r], outputs_of(job, tile));
+}
+
+/* A function for each width and height, not inlined: all in one would share a frame. */
+typedef void StreamRows(const TileJob *job, int tile, int row);
+#define STREAM_HEIGHT(name, bits, rows)                                                   \
+    static __attribute__((noinline)) void name(const TileJob *job, int tile, int row) {   \
+        EACH_STORAGE(job->format->storage, stream_rows, job, tile, row, bits, rows)       \
+    }
+STREAM_HEIGHT(stream_one_16, 16, 1)
+STREAM_HEIGHT(stream_two_16, 16, 2)
+STREAM_HEIGHT(stream_three_16, 16, 3)
+STREAM_HEIGHT(stream_four_16, 16, 4)
+STREAM_HEIGHT(stream_one_8, 8, 1)
+STREAM_HEIGHT(stream_two_8, 8, 2)
+STREAM_HEIGHT(stream_three_8, 8, 3)
+STREAM_HEIGHT(stream_four_8, 8, 4)
+
+static void tiles_stream(const TileJob *job) {
+    static StreamRows *const heights[2][STREAM_ROWS] = {
+        {stream_one_16, stream_two_16, stream_three_16, stream_four_16},
+        {stream_one_8, stream_two_8, stream_three_8, stream_four_8}};
+    const int n = job->x->n_rows, n_blocks = (n + STREAM_ROWS - 1) / STREAM_ROWS;
+    for (int tile = 0; tile < job->n_tiles; tile++)
+        for (int b = 0, row = 0; b < n_blocks; b++) {
+            int rows = (n - row + n_blocks - b - 1) / (n_blocks - b);
+            heights[job->x->bits == 8][rows - 1](job, tile, row);
+            row += rows;
+        }
+}
+
+/* ---- many rows: a chunk of a tile unpacked for all ---- */
+
+/* quads [CHUNK / 4] of Pairs without the codes' offset, or of Bytes with it; scale and bias [groups][16]. */
+typedef struct Panel {
+    _Alignas(64) uint8_t quads[CHUNK / 4 * sizeof(Pairs)];
+    _Alignas(64) float scale[MOST_GROUPS * TILE_ROWS], bias[MOST_GROUPS * TILE_ROWS];
+    int first_group, n_groups;
+} Panel;
+
+static inline __attribute__((always_inline)) void panel_codes(TileStorage storage, const TileJob *job, int tile, int first,
+                                                              Panel *to) {
+    const TileFormat *f = job->format;
+    const __m256i offset = _mm256_set1_epi16((short)f->offset);
+    const bool bytes = multiplies_bytes(storage, job->x->bits);
+    const uint8_t *unit = job->tiles + (size_t)tile * job->tile_bytes + (size_t)(first / f->unit * f->unit_bytes);
+    int end = first + CHUNK < job->x->cols ? first + CHUNK : job->x->cols;
+    uint8_t *quads = to->quads;
+    for (int k = first; k < end; k += f->unit, unit += f->unit_bytes)
+        for (int b = 0; b < f->unit / TILE_BLOCK; b++) {
+            const uint8_t *block = unit + b * f->block_bytes;
+            for (int line = 0; line < f->block_bytes; line += 64)
+                _mm_prefetch((const char *)(block + line + PREFETCH_BYTES), _MM_HINT_T0);
+            UNROLL for (int i = 0; i < TILE_BLOCK / 4; i++) {
+                if (bytes) {
+                    Bytes q = quad_bytes(storage, block, i);
+                    memcpy(quads, &q, sizeof q);
+                    quads += sizeof q;
+                    continue;
+                }
+                Pairs q = quad_pairs(storage, block, i);
+                UNROLL for (int h = 0; h < 2; h++) {
+                    q.even[h] = _mm256_sub_epi16(q.even[h], offset);
+                    q.odd[h] = _mm256_sub_epi16(q.odd[h], offset);
+                }
+                memcpy(quads, &q, sizeof q);
+                quads += sizeof q;
+            }
+        }
+}
+
+/* Inputs [first, first + CHUNK) of a tile, or up to the last one. */
+static __attribute__((noinline)) void panel_unpack(const TileJob *job, int tile, int first, Panel *to) {
+    const TileFormat *f = job->format;
+    EACH_STORAGE(f->storage, panel_codes, job, tile, first, to)
+    const uint8_t *tile_at = job->tiles + (size_t)tile * job->tile_bytes;
+    const int per_unit = f->unit / f->group, left = (job->x->cols - first) / f->group;
+    to->first_group = first / f->group;
+    to->n_groups = left < CHUNK / f->group ? left : CHUNK / f->group;
+    for (int i = 0; i < to->n_groups; i++) {
+        const int g = to->first_group + i;
+        const uint8_t *unit = tile_at + (size_t)(g / per_unit * f->unit_bytes);
+        lf scale, bias;
+        Super super = unit_super(f, unit);
+        group_scales(f, &super, unit, g % per_unit, &scale, &bias);
+        lf_store(to->scale + i * TILE_ROWS, scale);
+        lf_store(to->bias + i * TILE_ROWS, bias);
+    }
+}
+
+/* The quads of a group times those of `rows` rows, as bytes, of which `run` go into a 16-bit sum. */
+static inline __attribute__((always_inline)) void panel_bytes(const uint8_t *quads, int n, int run, const uint8_t *codes,
+                                                              size_t row_bytes, int rows, li *dot) {
+    for (int i = 0; i < n; i += run) {
+        Bytes sums[PANEL_ROWS];
+        UNROLL for (int j = 0; j < run; j++) {
+            Bytes w = {{vector_load(quads + 64 * (i + j)), vector_load(quads + 64 * (i + j) + 32)}};
+            bytes_dots(&w, codes + 4 * (i + j), row_bytes, rows, j == 0, sums);
+        }
+        sums_widen(sums, rows, dot);
+    }
+}
+
+static inline __attribute__((always_inline)) void panel_pairs(const uint8_t *quads, int n, const uint8_t *codes,
+                                                              size_t row_bytes, int bits, int rows, li *dot) {
+    for (int i = 0; i < n; i++, quads += sizeof(Pairs), codes += 4 * bits / 8) {
+        Pairs w = {{vector_load(quads), vector_load(quads + 32)}, {vector_load(quads + 64), vector_load(quads + 96)}};
+        pairs_dots(&w, bits, codes, row_bytes, rows, dot);
+    }
+}
+
+/* `rows` rows over a panel. run: 0 for pairs, else of bytes. */
+static inline __attribute__((always_inline)) void panel_block(const TileJob *job, const Panel *panel, int tile, int row,
+                                                              int bits, int run, int rows) {
+    const QuantRows *x = job->x;
+    const int n_quads = x->group / 4, offset = run ? job->format->offset : 0, outputs = outputs_of(job, tile);
+    const bool has_bias = job->format->has_bias;
+    const size_t codes = codes_at(x, row, panel->first_group * x->group),
+                 row_bytes = codes_at(x, row + 1, panel->first_group * x->group) - codes;
+    const uint8_t *xs = x->codes + codes, *quads = panel->quads;
+    const QuantStep *steps = x->steps + step_at(x, row, panel->first_group);
+    float *y = job->y + (size_t)row * job->y_stride + tile * TILE_ROWS;
+    lf acc[PANEL_ROWS];
+    UNROLL for (int r = 0; r < rows; r++) acc[r] =
+        panel->first_group ? outputs_load(y + (size_t)r * job->y_stride, outputs) : lf_set(0.0f);
+    for (int g = 0; g < panel->n_groups; g++, xs += x->group * bits / 8) {
+        li dot[PANEL_ROWS];
+        UNROLL for (int r = 0; r < rows; r++) dot[r] = li_set(offset ? -offset * steps[r * panel->n_groups + g].sum : 0);
+        if (run)
+            panel_bytes(quads, n_quads, run, xs, row_bytes, rows, dot);
+        else
+            panel_pairs(quads, n_quads, xs, row_bytes, bits, rows, dot);
+        quads += (size_t)n_quads * (run ? sizeof(Bytes) : sizeof(Pairs));
+        lf scale = lf_load(panel->scale + g * TILE_ROWS), bias = lf_load(panel->bias + g * TILE_ROWS);
+        UNROLL for (int r = 0; r < rows; r++) acc[r] =
+            group_add(dot[r], scale, bias, &steps[r * panel->n_groups + g], has_bias, acc[r]);
+    }
+    UNROLL for (int r = 0; r < rows; r++) outputs_store(y + (size_t)r * job->y_stride, acc[r], outputs);
+}
+
+typedef void PanelRows(const TileJob *job, const Panel *panel, int tile, int row, int rows);
+#define PANEL_HEIGHTS(name, bits, run)                                                                                 \
+    static __attribute__((noinline)) void name(const TileJob *job, const Panel *panel, int tile, int row, int rows) {  \
+        switch (rows) {                                                                                                \
+        case 6: panel_block(job, panel, tile, row, bits, run, 6); break;                                               \
+        case 5: panel_block(job, panel, tile, row, bits, run, 5); break;                                               \
+        case 4: panel_block(job, panel, tile, row, bits, run, 4); break;                                               \
+        case 3: panel_block(job, panel, tile, row, bits, run, 3); break;                                               \
+        case 2: panel_block(job, panel, tile, row, bits, run, 2); break;                                               \
+        case 1: panel_block(job, panel, tile, row, bits, run, 1); break;                                               \
+        }                                                                                                              \
+    }
+PANEL_HEIGHTS(panel_pairs_16, 16, 0)
+PANEL_HEIGHTS(panel_pairs_8, 8, 0)
+PANEL_HEIGHTS(panel_bytes_two, 8, 2)
+PANEL_HEIGHTS(panel_bytes_four, 8, 4)
+PANEL_HEIGHTS(panel_bytes_eight, 8, 8)
+
+static PanelRows *panel_rows(const TileJob *job) {
+    if (job->x->bits == 16) return panel_pairs_16;
+    int run = quads_per_sum(job->format->storage);
+    if (run > job->x->group / 4) run = job->x->group / 4;
+    return run == 1 ? panel_pairs_8 : run == 2 ? panel_bytes_two : run == 4 ? panel_bytes_four : panel_bytes_eight;
+}
+
+/* Rows [first, end) over one panel, in blocks of nearly equal height. */
+static void panel_apply(const TileJob *job, const Panel *panel, int tile, int first, int end) {
+    PanelRows *block = panel_rows(job);
+    int n_blocks = (end - first + PANEL_ROWS - 1) / PANEL_ROWS, row = first;
+    for (int b = 0; b < n_blocks; b++) {
+        int rows = (end - row + n_blocks - b - 1) / (n_blocks - b);
+        block(job, panel, tile, row, rows);
+        row += rows;
+    }
+}
+
+static void tiles_panel(const TileJob *job) {
+    Panel panel;
+    for (int row = 0, end; row < job->x->n_rows; row = end) {
+        end = job->x->n_rows - row < CHUNK_ROWS ? job->x->n_rows : row + NEAR_ROWS;
+        for (int k = 0; k < job->x->cols; k += CHUNK)
+            for (int tile = 0; tile < job->n_tiles; tile++) {
+                panel_unpack(job, tile, k, &panel);
+                panel_apply(job, &panel, tile, row, end);
+            }
+    }
+}
+
+static void tile_rows(const TileJob *job) {
+    if (job->x->n_rows <= STREAM_MOST)
+        tiles_stream(job);
+    else
+        tiles_panel(job);
+}
 
 static bool supported(void) { /* clang 14 cannot be asked for f16c; every processor with AVX2 has it */
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");

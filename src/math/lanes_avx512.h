@@ -55,6 +55,9 @@ static inline li li_load_u16(const uint8_t *p) {
 static inline li li_load_u8(const uint8_t *p) {
     return _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)p));
 }
+static inline li li_load_i8(const uint8_t *p) {
+    return _mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)p));
+}
 static inline void li_store_i16(int16_t *p, li a) {
     _mm256_storeu_si256((void *)p, _mm512_cvtepi32_epi16(a));
 }

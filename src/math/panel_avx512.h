@@ -32,46 +32,7 @@ static inline __attribute__((always_inline)) __m512i quad_unpack(TileStorage sto
     return q;
 }
 
-/* d and -dmin of a K-quant's unit; nothing for other formats. -(dmin * m) and (-dmin) * m are the same bits. */
-typedef struct Super {
-    __m512 d, minus_dmin;
-} Super;
-
-static inline Super unit_super(const TileFormat *f, const uint8_t *unit) {
-    Super s = {_mm512_setzero_ps(), _mm512_setzero_ps()};
-    if (f->scale != TILE_SCALE_K) return s;
-    s.d = lf_load_f16(unit + f->unit_codes);
-    if (f->has_bias)
-        s.minus_dmin = lf_bits(_mm512_xor_si512(li_bits(lf_load_f16(unit + f->unit_codes + 32)), li_set(INT32_MIN)));
-    return s;
-}
-
-/* Scale and bias of group g of a unit. */
-static inline void group_scales(const TileFormat *f, const Super *super, const uint8_t *unit, int g, __m512 *scale,
-                                __m512 *bias) {
-    const uint8_t *at = unit + f->unit_codes;
-    const bool has_bias = f->has_bias;
-    const int parts = has_bias ? 2 : 1;
-    *bias = _mm512_setzero_ps();
-    if (f->scale == TILE_SCALE_K) {
-        const uint8_t *p = at + parts * 32 + g * parts * 16;
-        __m512i sub = f->signed_scales ? _mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)p)) : li_load_u8(p);
-        *scale = _mm512_mul_ps(super->d, lf_from_li(sub));
-        if (has_bias) *bias = _mm512_mul_ps(super->minus_dmin, lf_from_li(li_load_u8(p + 16)));
-    } else if (f->scale == TILE_SCALE_BF16) {
-        const uint8_t *p = at + g * parts * 32;
-        *scale = lf_bits(li_shl(li_load_u16(p), 16));
-        if (has_bias) *bias = lf_bits(li_shl(li_load_u16(p + 32), 16));
-    } else if (f->scale == TILE_SCALE_F16) {
-        const uint8_t *p = at + g * parts * 32;
-        *scale = lf_load_f16(p);
-        if (has_bias) *bias = lf_load_f16(p + 32);
-    } else {
-        const uint8_t *p = at + g * parts * 64;
-        *scale = lf_load_bytes(p);
-        if (has_bias) *bias = lf_load_bytes(p + 64);
-    }
-}
+#include "math/group_scales.h"
 
 /* The end of a group: `dot` is the exact I as a float, then the two fused operations of the definition. */
 static inline __m512 group_add(__m512 dot, __m512 scale, __m512 bias, const QuantStep *step, bool has_bias,
