@@ -135,11 +135,17 @@ static inline __m256i broadcast_32(const uint8_t *p) {
     return _mm256_set1_epi32(v);
 }
 
+/* Sums that gcc must not take apart: it would multiply everything first and keep the products in memory. */
+static inline __m256i settled(__m256i x) {
+    __asm__("" : "+x"(x));
+    return x;
+}
+
 static inline li pairs_add(li dot, const Pairs *w, __m256i even, __m256i odd) {
-    dot.a = _mm256_add_epi32(dot.a, _mm256_madd_epi16(w->even[0], even));
-    dot.b = _mm256_add_epi32(dot.b, _mm256_madd_epi16(w->even[1], even));
-    dot.a = _mm256_add_epi32(dot.a, _mm256_madd_epi16(w->odd[0], odd));
-    dot.b = _mm256_add_epi32(dot.b, _mm256_madd_epi16(w->odd[1], odd));
+    dot.a = settled(_mm256_add_epi32(dot.a, _mm256_madd_epi16(w->even[0], even)));
+    dot.b = settled(_mm256_add_epi32(dot.b, _mm256_madd_epi16(w->even[1], even)));
+    dot.a = settled(_mm256_add_epi32(dot.a, _mm256_madd_epi16(w->odd[0], odd)));
+    dot.b = settled(_mm256_add_epi32(dot.b, _mm256_madd_epi16(w->odd[1], odd)));
     return dot;
 }
 
@@ -174,7 +180,7 @@ static inline __attribute__((always_inline)) void bytes_dots(const Bytes *w, con
         __m256i x = broadcast_32(codes + (size_t)r * row_bytes);
         UNROLL for (int h = 0; h < 2; h++) {
             __m256i products = _mm256_maddubs_epi16(w->of[h], x);
-            sums[r].of[h] = begins ? products : _mm256_add_epi16(sums[r].of[h], products);
+            sums[r].of[h] = begins ? products : settled(_mm256_add_epi16(sums[r].of[h], products));
         }
     }
 }
@@ -277,32 +283,56 @@ static inline __attribute__((always_inline)) void stream_group(const TileFormat 
     }
 }
 
+/* The rows of a block over a chunk: where their codes and steps begin, and how far the next row's are. */
+typedef struct ChunkRows {
+    const uint8_t *codes;
+    const QuantStep *steps;
+    size_t row_bytes;
+    int n_groups; /* steps of a row */
+} ChunkRows;
+
+static inline ChunkRows chunk_rows(const QuantRows *x, int row, int first) {
+    const int left = x->padded - first, width = left < CHUNK ? left : CHUNK;
+    const int groups_left = (x->cols - first) / x->group, per_chunk = CHUNK / x->group;
+    return (ChunkRows){.codes = x->codes + codes_at(x, row, first),
+                       .steps = x->steps + step_at(x, row, first / x->group),
+                       .row_bytes = (size_t)(width * x->bits / 8),
+                       .n_groups = groups_left < per_chunk ? groups_left : per_chunk};
+}
+
+/* One unit of a tile times `rows` rows. */
+static inline __attribute__((always_inline)) void stream_unit(const TileFormat *f, TileStorage storage,
+                                                              const uint8_t *unit, int n_groups, const ChunkRows *x,
+                                                              int bits, int rows, lf *acc) {
+    const Super super = unit_super(f, unit);
+    const uint8_t *codes = x->codes;
+    for (int g = 0; g < n_groups; g++, codes += f->group * bits / 8) {
+        li dot[STREAM_ROWS];
+        UNROLL for (int r = 0; r < rows; r++) dot[r] =
+            li_set(f->offset ? -f->offset * x->steps[r * x->n_groups + g].sum : 0);
+        stream_group(f, storage, unit, g, codes, x->row_bytes, bits, rows, dot);
+        lf scale, bias;
+        group_scales(f, &super, unit, g, &scale, &bias);
+        UNROLL for (int r = 0; r < rows; r++) acc[r] =
+            group_add(dot[r], scale, bias, &x->steps[r * x->n_groups + g], f->has_bias, acc[r]);
+    }
+}
+
 /* One tile times `rows` rows from `row` on. */
 static inline __attribute__((always_inline)) void stream_rows(TileStorage storage, const TileJob *job, int tile, int row,
                                                               int bits, int rows) {
     const TileFormat *f = job->format;
-    const QuantRows *x = job->x;
     const uint8_t *unit = job->tiles + (size_t)tile * job->tile_bytes;
     const int per_unit = f->unit / f->group;
     lf acc[STREAM_ROWS];
     UNROLL for (int r = 0; r < rows; r++) acc[r] = lf_set(0.0f);
-    Super super = unit_super(f, unit);
-    for (int g = 0, in_unit = 0; g < x->n_groups; g++, in_unit++) {
-        if (in_unit == per_unit) {
-            unit += f->unit_bytes;
-            in_unit = 0;
-            super = unit_super(f, unit);
+    for (int k = 0; k < job->x->cols; k += CHUNK) {
+        ChunkRows x = chunk_rows(job->x, row, k);
+        for (int g = 0; g < x.n_groups; g += per_unit, unit += f->unit_bytes) {
+            stream_unit(f, storage, unit, x.n_groups - g < per_unit ? x.n_groups - g : per_unit, &x, bits, rows, acc);
+            x.codes += f->unit * bits / 8;
+            x.steps += per_unit;
         }
-        const size_t codes = codes_at(x, row, g * f->group), row_bytes = codes_at(x, row + 1, g * f->group) - codes;
-        const size_t steps = step_at(x, row, g), row_steps = step_at(x, row + 1, g) - steps;
-        li dot[STREAM_ROWS];
-        UNROLL for (int r = 0; r < rows; r++) dot[r] =
-            li_set(f->offset ? -f->offset * x->steps[steps + (size_t)r * row_steps].sum : 0);
-        stream_group(f, storage, unit, in_unit, x->codes + codes, row_bytes, bits, rows, dot);
-        lf scale, bias;
-        group_scales(f, &super, unit, in_unit, &scale, &bias);
-        UNROLL for (int r = 0; r < rows; r++) acc[r] =
-            group_add(dot[r], scale, bias, &x->steps[steps + (size_t)r * row_steps], f->has_bias, acc[r]);
     }
     UNROLL for (int r = 0; r < rows; r++) outputs_store(
         job->y + (size_t)(row + r) * job->y_stride + tile * TILE_ROWS, acc[r], outputs_of(job, tile));
@@ -342,7 +372,7 @@ static void tiles_stream(const TileJob *job) {
 typedef struct Panel {
     _Alignas(64) uint8_t quads[CHUNK / 4 * sizeof(Pairs)];
     _Alignas(64) float scale[MOST_GROUPS * TILE_ROWS], bias[MOST_GROUPS * TILE_ROWS];
-    int first_group, n_groups;
+    int first; /* input */
 } Panel;
 
 static inline __attribute__((always_inline)) void panel_codes(TileStorage storage, const TileJob *job, int tile, int first,
@@ -380,18 +410,18 @@ static inline __attribute__((always_inline)) void panel_codes(TileStorage storag
 static __attribute__((noinline)) void panel_unpack(const TileJob *job, int tile, int first, Panel *to) {
     const TileFormat *f = job->format;
     EACH_STORAGE(f->storage, panel_codes, job, tile, first, to)
-    const uint8_t *tile_at = job->tiles + (size_t)tile * job->tile_bytes;
+    const uint8_t *unit = job->tiles + (size_t)tile * job->tile_bytes + (size_t)(first / f->unit * f->unit_bytes);
     const int per_unit = f->unit / f->group, left = (job->x->cols - first) / f->group;
-    to->first_group = first / f->group;
-    to->n_groups = left < CHUNK / f->group ? left : CHUNK / f->group;
-    for (int i = 0; i < to->n_groups; i++) {
-        const int g = to->first_group + i;
-        const uint8_t *unit = tile_at + (size_t)(g / per_unit * f->unit_bytes);
-        lf scale, bias;
-        Super super = unit_super(f, unit);
-        group_scales(f, &super, unit, g % per_unit, &scale, &bias);
-        lf_store(to->scale + i * TILE_ROWS, scale);
-        lf_store(to->bias + i * TILE_ROWS, bias);
+    const int n_groups = left < CHUNK / f->group ? left : CHUNK / f->group;
+    to->first = first;
+    for (int g = 0; g < n_groups; g += per_unit, unit += f->unit_bytes) {
+        const Super super = unit_super(f, unit);
+        for (int i = 0; i < per_unit && g + i < n_groups; i++) {
+            lf scale, bias;
+            group_scales(f, &super, unit, i, &scale, &bias);
+            lf_store(to->scale + (g + i) * TILE_ROWS, scale);
+            lf_store(to->bias + (g + i) * TILE_ROWS, bias);
+        }
     }
 }
 
@@ -419,28 +449,25 @@ static inline __attribute__((always_inline)) void panel_pairs(const uint8_t *qua
 /* `rows` rows over a panel. run: 0 for pairs, else of bytes. */
 static inline __attribute__((always_inline)) void panel_block(const TileJob *job, const Panel *panel, int tile, int row,
                                                               int bits, int run, int rows) {
-    const QuantRows *x = job->x;
-    const int n_quads = x->group / 4, offset = run ? job->format->offset : 0, outputs = outputs_of(job, tile);
+    const int n_quads = job->x->group / 4, offset = run ? job->format->offset : 0, outputs = outputs_of(job, tile);
     const bool has_bias = job->format->has_bias;
-    const size_t codes = codes_at(x, row, panel->first_group * x->group),
-                 row_bytes = codes_at(x, row + 1, panel->first_group * x->group) - codes;
-    const uint8_t *xs = x->codes + codes, *quads = panel->quads;
-    const QuantStep *steps = x->steps + step_at(x, row, panel->first_group);
+    const uint8_t *quads = panel->quads;
+    ChunkRows x = chunk_rows(job->x, row, panel->first);
     float *y = job->y + (size_t)row * job->y_stride + tile * TILE_ROWS;
     lf acc[PANEL_ROWS];
     UNROLL for (int r = 0; r < rows; r++) acc[r] =
-        panel->first_group ? outputs_load(y + (size_t)r * job->y_stride, outputs) : lf_set(0.0f);
-    for (int g = 0; g < panel->n_groups; g++, xs += x->group * bits / 8) {
+        panel->first ? outputs_load(y + (size_t)r * job->y_stride, outputs) : lf_set(0.0f);
+    for (int g = 0; g < x.n_groups; g++, x.codes += n_quads * bits / 2) {
         li dot[PANEL_ROWS];
-        UNROLL for (int r = 0; r < rows; r++) dot[r] = li_set(offset ? -offset * steps[r * panel->n_groups + g].sum : 0);
+        UNROLL for (int r = 0; r < rows; r++) dot[r] = li_set(offset ? -offset * x.steps[r * x.n_groups + g].sum : 0);
         if (run)
-            panel_bytes(quads, n_quads, run, xs, row_bytes, rows, dot);
+            panel_bytes(quads, n_quads, run, x.codes, x.row_bytes, rows, dot);
         else
-            panel_pairs(quads, n_quads, xs, row_bytes, bits, rows, dot);
+            panel_pairs(quads, n_quads, x.codes, x.row_bytes, bits, rows, dot);
         quads += (size_t)n_quads * (run ? sizeof(Bytes) : sizeof(Pairs));
         lf scale = lf_load(panel->scale + g * TILE_ROWS), bias = lf_load(panel->bias + g * TILE_ROWS);
         UNROLL for (int r = 0; r < rows; r++) acc[r] =
-            group_add(dot[r], scale, bias, &steps[r * panel->n_groups + g], has_bias, acc[r]);
+            group_add(dot[r], scale, bias, &x.steps[r * x.n_groups + g], has_bias, acc[r]);
     }
     UNROLL for (int r = 0; r < rows; r++) outputs_store(y + (size_t)r * job->y_stride, acc[r], outputs);
 }
