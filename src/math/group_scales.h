@@ -7,7 +7,7 @@ typedef struct Super {
     lf d, minus_dmin;
 } Super;
 
-static inline Super unit_super(const TileFormat *f, const uint8_t *unit) {
+static inline __attribute__((always_inline)) Super unit_super(const TileFormat *f, const uint8_t *unit) {
     Super s = {lf_set(0.0f), lf_set(0.0f)};
     if (f->scale != TILE_SCALE_K) return s;
     s.d = lf_load_f16(unit + f->unit_codes);
@@ -16,8 +16,8 @@ static inline Super unit_super(const TileFormat *f, const uint8_t *unit) {
 }
 
 /* Scale and bias of group g of a unit. */
-static inline void group_scales(const TileFormat *f, const Super *super, const uint8_t *unit, int g, lf *scale,
-                                lf *bias) {
+static inline __attribute__((always_inline)) void group_scales(const TileFormat *f, const Super *super,
+                                                               const uint8_t *unit, int g, lf *scale, lf *bias) {
     const uint8_t *at = unit + f->unit_codes;
     const bool has_bias = f->has_bias;
     const int parts = has_bias ? 2 : 1;

@@ -493,10 +493,17 @@ static inline void fetch(const uint8_t *next, int n) {
     for (int i = 0; i < n; i += 64) __builtin_prefetch(next + i);
 }
 
+/* The highest block of queries there is. TALL_QUERIES: those of a block over one tile or vector of values, where there
+ * are more queries than SCORE_QUERIES or VALUE_QUERIES; 0: blocks are of these widths always. */
+enum {
+    MOST_QUERIES = TALL_QUERIES > SCORE_QUERIES ? TALL_QUERIES : SCORE_QUERIES,
+    MOST_VALUE_QUERIES = TALL_QUERIES > VALUE_QUERIES ? TALL_QUERIES : VALUE_QUERIES,
+};
+
 /* `queries` queries by `tiles` tiles of 16 keys: one running fma per (query, key), head_dim ascending. */
 static inline __attribute__((always_inline)) void score_block(const ScoreJob *job, KvFormat format, int query, int tile,
                                                               int queries, int tiles) {
-    lf acc[SCORE_QUERIES][SCORE_TILES];
+    lf acc[MOST_QUERIES][SCORE_TILES];
     UNROLL for (int i = 0; i < queries; i++) UNROLL for (int t = 0; t < tiles; t++) acc[i][t] = lf_set(0.0f);
     int bytes = kv_bytes(format), dim = job->k_dim;
     const uint8_t *keys = job->keys + (size_t)tile * (size_t)(dim * KV_TILE * bytes);
@@ -517,21 +524,25 @@ static inline __attribute__((always_inline)) void score_block(const ScoreJob *jo
     }
 }
 
-/* All queries against `tiles` tiles. What is left of the last block goes as one of its own size: its keys are widened
- * once, and the more sums run side by side, the less each waits for its own. */
+/* All queries against `tiles` tiles, `most` at a time. What is left of the last block goes as one of its own size: its
+ * keys are widened once, and the more sums run side by side, the less each waits for its own. */
 static inline __attribute__((always_inline)) void score_queries(const ScoreJob *job, KvFormat format, int tile,
-                                                                int tiles) {
+                                                                int tiles, int most) {
     int query = 0;
-    for (; query + SCORE_QUERIES <= job->n_queries; query += SCORE_QUERIES)
-        score_block(job, format, query, tile, SCORE_QUERIES, tiles);
-    UNROLL for (int left = SCORE_QUERIES - 1; left > 0; left--) if (job->n_queries - query == left)
+    for (; query + most <= job->n_queries; query += most) score_block(job, format, query, tile, most, tiles);
+    UNROLL for (int left = most - 1; left > 0; left--) if (job->n_queries - query == left)
         score_block(job, format, query, tile, left, tiles);
 }
 
 static inline __attribute__((always_inline)) void score_format(const ScoreJob *job, KvFormat format) {
     int tile = job->first_tile;
-    for (; tile + SCORE_TILES <= job->end_tile; tile += SCORE_TILES) score_queries(job, format, tile, SCORE_TILES);
-    for (; tile < job->end_tile; tile++) score_queries(job, format, tile, 1);
+    if (TALL_QUERIES && job->n_queries > SCORE_QUERIES) {
+        for (; tile < job->end_tile; tile++) score_queries(job, format, tile, 1, TALL_QUERIES);
+        return;
+    }
+    for (; tile + SCORE_TILES <= job->end_tile; tile += SCORE_TILES)
+        score_queries(job, format, tile, SCORE_TILES, SCORE_QUERIES);
+    for (; tile < job->end_tile; tile++) score_queries(job, format, tile, 1, SCORE_QUERIES);
 }
 
 static void score_tiles(const ScoreJob *job) {
@@ -546,12 +557,12 @@ static void score_tiles(const ScoreJob *job) {
 /* `queries` queries by `lanes` vectors of the value's dims, position by position. */
 static inline __attribute__((always_inline)) void value_block(const ValueJob *job, KvFormat format, int query, int dim,
                                                               int queries, int lanes) {
-    lf acc[VALUE_QUERIES][VALUE_LANES];
+    lf acc[MOST_VALUE_QUERIES][VALUE_LANES];
     UNROLL for (int i = 0; i < queries; i++) UNROLL for (int l = 0; l < lanes; l++) acc[i][l] =
         lf_load(job->acc[query + i] + dim + l * 16);
     int bytes = kv_bytes(format);
     const uint8_t *v = job->values + (size_t)dim * (size_t)bytes;
-    const float *weights[VALUE_QUERIES];
+    const float *weights[MOST_VALUE_QUERIES];
     UNROLL for (int i = 0; i < queries; i++) weights[i] = job->weights[query + i];
     for (int p = job->first; p < job->end; p++) {
         if (query == 0) fetch(job->next + (size_t)(p * job->v_dim + dim) * (size_t)bytes, lanes * 16 * bytes);
@@ -581,20 +592,22 @@ static void value_tail(const ValueJob *job, int query, int dim) {
     }
 }
 
-/* All queries by `lanes` vectors; what is left of the last block as in score_queries. */
+/* All queries by `lanes` vectors, `most` at a time; what is left of the last block as in score_queries. */
 static inline __attribute__((always_inline)) void value_queries(const ValueJob *job, KvFormat format, int dim,
-                                                                int lanes) {
+                                                                int lanes, int most) {
     int query = 0;
-    for (; query + VALUE_QUERIES <= job->n_queries; query += VALUE_QUERIES)
-        value_block(job, format, query, dim, VALUE_QUERIES, lanes);
-    UNROLL for (int left = VALUE_QUERIES - 1; left > 0; left--) if (job->n_queries - query == left)
+    for (; query + most <= job->n_queries; query += most) value_block(job, format, query, dim, most, lanes);
+    UNROLL for (int left = most - 1; left > 0; left--) if (job->n_queries - query == left)
         value_block(job, format, query, dim, left, lanes);
 }
 
 static inline __attribute__((always_inline)) void value_format(const ValueJob *job, KvFormat format) {
     int dim = 0, whole = job->v_dim / 16 * 16;
-    for (; dim + VALUE_LANES * 16 <= whole; dim += VALUE_LANES * 16) value_queries(job, format, dim, VALUE_LANES);
-    for (; dim < whole; dim += 16) value_queries(job, format, dim, 1);
+    if (TALL_QUERIES && job->n_queries > VALUE_QUERIES)
+        for (; dim < whole; dim += 16) value_queries(job, format, dim, 1, TALL_QUERIES);
+    for (; dim + VALUE_LANES * 16 <= whole; dim += VALUE_LANES * 16)
+        value_queries(job, format, dim, VALUE_LANES, VALUE_QUERIES);
+    for (; dim < whole; dim += 16) value_queries(job, format, dim, 1, VALUE_QUERIES);
     if (whole < job->v_dim)
         for (int query = 0; query < job->n_queries; query++) value_tail(job, query, whole);
 }
