@@ -21,7 +21,9 @@ struct Linear {
     int turned;     /* size of these blocks */
 };
 
-enum { STREAMED_ROWS = 16, FEW_ROWS = 64, GROUP_SIZES = 4, FLOAT_TASK = 32 };
+enum { STREAMED_ROWS = 16, FEW_ROWS = 64, GROUP_SIZES = 4 };
+/* Outputs of float weights in a task: whole blocks of 2, 3 or 4, as kernels take them. */
+enum { FLOAT_TASK = 48 };
 
 struct Activations {
     const float *x; /* NULL in a selection until float weights ask for it */

@@ -56,8 +56,9 @@ static void linears_give_the_same_bytes_on_every_isa(void **state) {
     Error err;
     Pool *pool = pool_new(2, &err);
     /* a band of 8 is whole, partial or followed by another; past 48 rows the loop is another one (kernels_avx512.c),
-     * past 12 or 31 with AMX, whose squares of 32 rows are whole, partial or half */
-    static const int row_counts[] = {1, 2, 3, 4, 5, 7, 8, 13, 16, 21, 32, 43, 48, 50, 64, 77};
+     * past 12 or 31 with AMX, whose squares of 32 rows are whole, partial or half; past 8 with AVX2, and 256 rows go
+     * over a chunk together */
+    static const int row_counts[] = {1, 2, 3, 4, 5, 7, 8, 13, 16, 21, 32, 43, 48, 50, 64, 77, 260};
     enum { N_COUNTS = sizeof row_counts / sizeof *row_counts };
     for (size_t i = 0; i < (size_t)n_matrix_cases; i++)
         for (int round = 0; round < 4; round++) {
