@@ -123,10 +123,10 @@ typedef struct Query {
     const AttendRow *row;
     const AttendKeys *keys; /* NULL: all of row->first .. row->position; else the same list for all queries of a task */
     int head;
-    float *scores; /* scores[p - base] */
-    float *block;  /* [v_dim] sum of one block */
-    float *out;    /* [v_dim] */
-    float max, denominator;
+    float *scores;                       /* scores[p - base] */
+    float *block;                        /* [v_dim] sum of one block */
+    float *out;                          /* [v_dim] */
+    float max, denominator, block_total; /* of one block's weights */
 } Query;
 
 static int clamp(int x, int low, int high) {
@@ -200,13 +200,13 @@ void kv_page_scores(const KvView *view, int page, int kv_head, const float *cons
     page_scores(view, page, kv_head, 0, KV_PAGE / KV_TILE, q, n, scale, out, NULL);
 }
 
-/* Scores of all queries against every visible key; base is a page start at or before the first visible position. */
+/* Scores of all queries against the keys [first, end); base is a page start at or before the first visible position. */
 static void fill_scores(const AttendContext *c, const KvView *view, int kv_head, Query *queries, int n, int base,
                         int first, int end) {
     const KvShape *s = &view->shape;
     const float *q[ATTEND_QUERIES];
     float *out[ATTEND_QUERIES];
-    for (int page = base / KV_PAGE; page * KV_PAGE < end; page++) {
+    for (int page = first / KV_PAGE; page * KV_PAGE < end; page++) {
         int start = page * KV_PAGE, stop = end - start < KV_PAGE ? end : start + KV_PAGE;
         Span seen = {first > start ? first : start, stop};
         if (queries[0].keys) seen = visible_span(&queries[0], start, stop);
@@ -216,7 +216,7 @@ static void fill_scores(const AttendContext *c, const KvView *view, int kv_head,
             out[i] = queries[i].scores + (start - base);
         }
         const uint8_t *next =
-            stop < end ? head_page(view, page + 1, kv_head).keys : head_page(view, base / KV_PAGE, kv_head).values;
+            stop < end ? head_page(view, page + 1, kv_head).keys : head_page(view, first / KV_PAGE, kv_head).values;
         page_scores(view, page, kv_head, (seen.first - start) / KV_TILE, (seen.last - start + KV_TILE - 1) / KV_TILE, q,
                     n, c->args->scale, out, next);
     }
@@ -282,38 +282,82 @@ static void page_values(const KvView *view, int kv_head, Query *queries, int n, 
     }
 }
 
-/* One block of 512 positions: weights and denominator, values, then onto the running result. */
-static void add_block(const KvView *view, int kv_head, Query *queries, int n, int base, int start, int end) {
+/* One block of 512 positions: weights and their sum, and the weighted values. */
+static void block_values(const KvView *view, int kv_head, Query *queries, int n, int base, int start, int end) {
     int v_dim = view->shape.v_dim;
     for (int i = 0; i < n; i++) {
         Query *q = &queries[i];
         memset(q->block, 0, (size_t)v_dim * sizeof *q->block);
         Span seen = visible_span(q, start, end);
         if (seen.first < seen.last)
-            q->denominator +=
+            q->block_total =
                 kernels()->exp_block(q->scores + (start - base), q->max, seen.first - start, seen.last - start);
     }
     for (int p = start; p < end; p += KV_PAGE)
         page_values(view, kv_head, queries, n, base, p, end - p < KV_PAGE ? end : p + KV_PAGE);
-    for (int i = 0; i < n; i++) {
-        Query *q = &queries[i];
-        Span seen = visible_span(q, start, end);
-        if (seen.first < seen.last) kernels()->add(q->out, q->block, q->out, v_dim);
-    }
 }
 
-static void attend_queries(const AttendContext *c, const KvView *view, int kv_head, int first, int end, Query *queries,
-                           int n, float *scratch) {
-    int v_dim = view->shape.v_dim, base = first / KV_PAGE * KV_PAGE,
-        width = (end - base + KV_PAGE - 1) / KV_PAGE * KV_PAGE;
+/* ... onto the running result, if the query sees any of it. */
+static void block_add(Query *q, int v_dim, int start, int end) {
+    Span seen = visible_span(q, start, end);
+    if (seen.first >= seen.last) return;
+    q->denominator += q->block_total;
+    kernels()->add(q->out, q->block, q->out, v_dim);
+}
+
+static void finish_query(const AttendArgs *args, Query *q, int v_dim) {
+    float total = q->denominator;
+    if (q->row->parts) {
+        q->row->parts[q->head] = (AttendPart){q->max, total};
+        return;
+    }
+    if (args->sinks) {
+        float sink[1] = {args->sinks[q->head]};
+        total += kernels()->exp_sum(sink, q->max, NULL, 1);
+    }
+    for (int d = 0; d < v_dim && total != 0; d++) q->out[d] /= total; /* a list may be empty */
+}
+
+/* The positions that a task's queries see, from its first page on, cut into blocks. A window may begin inside the first
+ * one: positions before base are seen by nobody. */
+typedef struct Range {
+    int base, first, end;
+} Range;
+
+static Range range_of(const AttendContext *c, const Task *t) {
+    int first = c->rows[t->first_row].first;
+    return (Range){first / KV_PAGE * KV_PAGE, first, c->rows[t->end_row - 1].position + 1};
+}
+
+static int range_width(Range r) {
+    return (r.end - r.base + KV_PAGE - 1) / KV_PAGE * KV_PAGE;
+}
+
+static int range_blocks(Range r) {
+    return (r.end - 1) / ATTEND_BLOCK - r.base / ATTEND_BLOCK + 1;
+}
+
+/* The part of block i that lies in the range. */
+static Span range_block(Range r, int i) {
+    int start = (r.base / ATTEND_BLOCK + i) * ATTEND_BLOCK, end = start + ATTEND_BLOCK;
+    return (Span){start < r.base ? r.base : start, end < r.end ? end : r.end};
+}
+
+static int kv_head_of(const AttendContext *c, const Task *t) {
+    return t->first_head / (c->args->n_heads / c->rows[t->first_row].view->shape.heads);
+}
+
+static void attend_queries(const AttendContext *c, const KvView *view, int kv_head, Range range, Query *queries, int n,
+                           float *scratch) {
+    int v_dim = view->shape.v_dim, width = range_width(range);
     for (int i = 0; i < n; i++) {
         queries[i].scores = scratch + (size_t)i * (size_t)width;
         queries[i].block = scratch + (size_t)n * (size_t)width + (size_t)i * (size_t)v_dim;
     }
-    fill_scores(c, view, kv_head, queries, n, base, first, end);
+    fill_scores(c, view, kv_head, queries, n, range.base, range.first, range.end);
     for (int i = 0; i < n; i++) {
         Query *q = &queries[i];
-        float *visible = q->scores + (q->row->first - base);
+        float *visible = q->scores + (q->row->first - range.base);
         int n_visible = q->row->position + 1 - q->row->first;
         cap_scores(visible, n_visible, c->args->softcap);
         if (q->keys) hide_unlisted(visible, q->row->first, n_visible, q->keys);
@@ -321,44 +365,167 @@ static void attend_queries(const AttendContext *c, const KvView *view, int kv_he
         if (c->args->sinks && c->args->sinks[q->head] > q->max) q->max = c->args->sinks[q->head];
         memset(q->out, 0, (size_t)v_dim * sizeof *q->out);
     }
-    /* a block's start may lie before base when a window begins inside it: positions before base are seen by nobody */
-    for (int b = base / ATTEND_BLOCK * ATTEND_BLOCK; b < end; b += ATTEND_BLOCK) {
-        int start = b < base ? base : b, stop = b + ATTEND_BLOCK < end ? b + ATTEND_BLOCK : end;
-        add_block(view, kv_head, queries, n, base, start, stop);
+    for (int b = 0; b < range_blocks(range); b++) {
+        Span block = range_block(range, b);
+        block_values(view, kv_head, queries, n, range.base, block.first, block.last);
+        for (int i = 0; i < n; i++) block_add(&queries[i], v_dim, block.first, block.last);
     }
-    for (int i = 0; i < n; i++) {
-        Query *q = &queries[i];
-        float total = q->denominator;
-        if (q->row->parts) {
-            q->row->parts[q->head] = (AttendPart){q->max, total};
-            continue;
-        }
-        if (c->args->sinks) {
-            float sink[1] = {c->args->sinks[q->head]};
-            total += kernels()->exp_sum(sink, q->max, NULL, 1);
-        }
-        for (int d = 0; d < v_dim && total != 0; d++) q->out[d] /= total; /* a list may be empty */
-    }
+    for (int i = 0; i < n; i++) finish_query(c->args, &queries[i], v_dim);
 }
 
-static void attend_task(void *context, int task, int thread) {
-    const AttendContext *c = context;
-    /* from the last: later rows see more, and large tasks that start early leave small ones to even out the end */
-    const Task *t = &c->tasks[c->n_tasks - 1 - task];
-    Query queries[ATTEND_QUERIES] = {{0}};
-    const KvView *view = c->rows[t->first_row].view;
-    int n = 0, first = c->rows[t->first_row].first, end = c->rows[t->end_row - 1].position + 1;
-    int kv_head = t->first_head / (c->args->n_heads / view->shape.heads);
+static int task_queries(const AttendContext *c, const Task *t, Query queries[ATTEND_QUERIES]) {
+    size_t v_dim = (size_t)c->rows[t->first_row].view->shape.v_dim;
+    int n = 0;
     for (int r = t->first_row; r < t->end_row; r++)
         for (int h = t->first_head; h < t->end_head; h++) {
             const AttendRow *row = &c->rows[r];
             queries[n++] = (Query){.row = row,
                                    .keys = row->keys && row->keys_per_head ? &row->keys[h] : row->keys,
                                    .head = h,
-                                   .out = row->out + (size_t)h * (size_t)view->shape.v_dim};
+                                   .out = row->out + (size_t)h * v_dim};
         }
-    attend_queries(c, view, kv_head, first, end, queries, n, c->scratch + (size_t)thread * c->scratch_floats);
+    return n;
 }
+
+static void attend_task(void *context, int task, int thread) {
+    const AttendContext *c = context;
+    /* from the last: later rows see more, and large tasks that start early leave small ones to even out the end */
+    const Task *t = &c->tasks[c->n_tasks - 1 - task];
+    Query queries[ATTEND_QUERIES];
+    int n = task_queries(c, t, queries);
+    attend_queries(c, c->rows[t->first_row].view, kv_head_of(c, t), range_of(c, t), queries, n,
+                   c->scratch + (size_t)thread * c->scratch_floats);
+}
+
+/* ---- few rows that see many positions: a block of a task at a time ----
+ *
+ * A few rows make fewer tasks than keep all threads busy, and heads that share keys would have to be parted for more.
+ * So the same steps are taken block by block, on any thread: all scores, then each block's weights and values, and
+ * then, in ascending order as always, the blocks are added up. */
+
+typedef struct Blocks {
+    const AttendContext *c;
+    int *first;     /* [n_tasks + 1]: blocks of task t are [first[t], first[t + 1]) */
+    Query *queries; /* [n_tasks][ATTEND_QUERIES] */
+    int *n_queries; /* [n_tasks] */
+    float **sums;   /* [n_tasks]: [block][query][v_dim] */
+    float *max;     /* [blocks][ATTEND_QUERIES]: of each block's scores */
+    float *total;   /* [blocks][ATTEND_QUERIES]: of each block's weights */
+} Blocks;
+
+static int task_of_block(const Blocks *b, int block) {
+    int t = 0;
+    while (b->first[t + 1] <= block) t++;
+    return t;
+}
+
+static void block_scores_task(void *context, int block, int thread) {
+    (void)thread;
+    const Blocks *b = context;
+    const AttendContext *c = b->c;
+    int t = task_of_block(b, block);
+    const Task *task = &c->tasks[t];
+    Range range = range_of(c, task);
+    Span part = range_block(range, block - b->first[t]);
+    Query *queries = b->queries + (size_t)t * ATTEND_QUERIES;
+    fill_scores(c, c->rows[task->first_row].view, kv_head_of(c, task), queries, b->n_queries[t], range.base,
+                part.first < range.first ? range.first : part.first, part.last);
+    for (int i = 0; i < b->n_queries[t]; i++) {
+        Span seen = visible_span(&queries[i], part.first, part.last);
+        float *visible = queries[i].scores + (seen.first - range.base), *max = b->max + block * ATTEND_QUERIES + i;
+        *max = -INFINITY;
+        if (seen.first == seen.last) continue;
+        cap_scores(visible, seen.last - seen.first, c->args->softcap);
+        *max = kernels()->maximum(visible, seen.last - seen.first, visible[0]);
+    }
+}
+
+static void block_values_task(void *context, int block, int thread) {
+    (void)thread;
+    const Blocks *b = context;
+    const AttendContext *c = b->c;
+    int t = task_of_block(b, block), n = b->n_queries[t];
+    const KvView *view = c->rows[c->tasks[t].first_row].view;
+    Range range = range_of(c, &c->tasks[t]);
+    Span part = range_block(range, block - b->first[t]);
+    Query queries[ATTEND_QUERIES];
+    for (int i = 0; i < n; i++) {
+        queries[i] = b->queries[t * ATTEND_QUERIES + i];
+        queries[i].block = b->sums[t] + (size_t)((block - b->first[t]) * n + i) * (size_t)view->shape.v_dim;
+    }
+    block_values(view, kv_head_of(c, &c->tasks[t]), queries, n, range.base, part.first, part.last);
+    for (int i = 0; i < n; i++) b->total[block * ATTEND_QUERIES + i] = queries[i].block_total;
+}
+
+static void block_max(const Blocks *b, int t) {
+    const AttendContext *c = b->c;
+    for (int i = 0; i < b->n_queries[t]; i++) {
+        Query *q = &b->queries[t * ATTEND_QUERIES + i];
+        q->max = -INFINITY;
+        for (int block = b->first[t]; block < b->first[t + 1]; block++)
+            if (b->max[block * ATTEND_QUERIES + i] > q->max) q->max = b->max[block * ATTEND_QUERIES + i];
+        if (c->args->sinks && c->args->sinks[q->head] > q->max) q->max = c->args->sinks[q->head];
+    }
+}
+
+static void block_sums_task(void *context, int t, int thread) {
+    (void)thread;
+    const Blocks *b = context;
+    const AttendContext *c = b->c;
+    int v_dim = c->rows[c->tasks[t].first_row].view->shape.v_dim, n = b->n_queries[t];
+    Range range = range_of(c, &c->tasks[t]);
+    for (int i = 0; i < n; i++) {
+        Query *q = &b->queries[t * ATTEND_QUERIES + i];
+        memset(q->out, 0, (size_t)v_dim * sizeof *q->out);
+        for (int block = 0; block < range_blocks(range); block++) {
+            Span part = range_block(range, block);
+            q->block = b->sums[t] + (size_t)(block * n + i) * (size_t)v_dim;
+            q->block_total = b->total[(b->first[t] + block) * ATTEND_QUERIES + i];
+            block_add(q, v_dim, part.first, part.last);
+        }
+        finish_query(c->args, q, v_dim);
+    }
+}
+
+/* The queries of every task, and room for what their blocks leave. */
+static bool blocks_plan(Blocks *b, Arena *arena) {
+    const AttendContext *c = b->c;
+    size_t n = (size_t)c->n_tasks;
+    b->first = arena_array(arena, n + 1, sizeof *b->first);
+    b->queries = arena_array(arena, n, ATTEND_QUERIES * sizeof *b->queries);
+    b->n_queries = arena_array(arena, n, sizeof *b->n_queries);
+    b->sums = arena_array(arena, n, sizeof *b->sums);
+    if (!b->first || !b->queries || !b->n_queries || !b->sums) return false;
+    b->first[0] = 0;
+    for (int t = 0; t < c->n_tasks; t++) {
+        Range range = range_of(c, &c->tasks[t]);
+        Query *queries = b->queries + (size_t)t * ATTEND_QUERIES;
+        int blocks = range_blocks(range), n_queries = task_queries(c, &c->tasks[t], queries);
+        size_t width = (size_t)range_width(range), v_dim = (size_t)c->rows[c->tasks[t].first_row].view->shape.v_dim;
+        float *scores = arena_array(arena, (size_t)n_queries, width * sizeof *scores);
+        b->sums[t] = arena_array(arena, (size_t)(blocks * n_queries), v_dim * sizeof **b->sums);
+        if (!scores || !b->sums[t]) return false;
+        for (int i = 0; i < n_queries; i++) queries[i].scores = scores + (size_t)i * width;
+        b->n_queries[t] = n_queries;
+        b->first[t + 1] = b->first[t] + blocks;
+    }
+    size_t blocks = (size_t)b->first[c->n_tasks];
+    b->max = arena_array(arena, blocks, ATTEND_QUERIES * sizeof *b->max);
+    b->total = arena_array(arena, blocks, ATTEND_QUERIES * sizeof *b->total);
+    return b->max && b->total;
+}
+
+static bool attend_blocks(const AttendContext *c, Pool *pool, Arena *arena) {
+    Blocks b = {.c = c};
+    if (!blocks_plan(&b, arena)) return false;
+    pool_run(pool, block_scores_task, &b, b.first[c->n_tasks]);
+    for (int t = 0; t < c->n_tasks; t++) block_max(&b, t);
+    pool_run(pool, block_values_task, &b, b.first[c->n_tasks]);
+    pool_run(pool, block_sums_task, &b, c->n_tasks);
+    return true;
+}
+
+/* ---- the plan ---- */
 
 /* Rows [first, end) of one sequence that one task takes: as many as ATTEND_QUERIES and the score budget allow; one
  * where the positions are listed. */
@@ -372,13 +539,6 @@ static int rows_end(const AttendRow *rows, int n_rows, int first, int heads) {
         end++;
     }
     return end;
-}
-
-static int heads_per_task(const AttendArgs *args, const AttendRow *rows, int n_rows, int threads) {
-    int kv_heads = rows[0].view->shape.heads, group = args->n_heads / kv_heads;
-    if (n_rows * kv_heads < 4 * threads)
-        group = (group + 1) / 2; /* few rows: finer tasks, so that threads end together */
-    return group > ATTEND_QUERIES ? ATTEND_QUERIES : group;
 }
 
 /* With tasks NULL only counts. Also finds the scratch that the largest task needs. */
@@ -401,17 +561,47 @@ static int plan(const AttendArgs *args, const AttendRow *rows, int n_rows, int h
     return n;
 }
 
+/* How a step's rows are shared out. */
+typedef struct Shares {
+    int heads;   /* that share keys and a task */
+    bool blocks; /* tasks go block by block */
+} Shares;
+
+enum { WORTH_BLOCKS = 2 * ATTEND_BLOCK, TASKS_EACH = 4 /* of a thread, so that all end together */ };
+
+static bool sees_far(const AttendRow *rows, int n_rows) {
+    int longest = 0;
+    for (int r = 0; r < n_rows; r++) {
+        int seen = rows[r].position + 1 - rows[r].first;
+        if (rows[r].keys) return false;
+        longest = seen > longest ? seen : longest;
+    }
+    return longest > WORTH_BLOCKS;
+}
+
+static Shares shares_of(const AttendArgs *args, const AttendRow *rows, int n_rows, int threads) {
+    int kv_heads = rows[0].view->shape.heads, group = args->n_heads / kv_heads;
+    int heads = group > ATTEND_QUERIES ? ATTEND_QUERIES : group, least = TASKS_EACH * threads;
+    size_t unused = 0;
+    if (threads == 1) return (Shares){heads, false};
+    if (sees_far(rows, n_rows) && plan(args, rows, n_rows, heads, NULL, &unused) < least) return (Shares){heads, true};
+    if (n_rows * kv_heads < least && (group + 1) / 2 < heads) heads = (group + 1) / 2;
+    return (Shares){heads, false};
+}
+
 bool attend(const AttendArgs *args, const AttendRow *rows, int n_rows, Pool *pool, Arena *arena) {
     if (n_rows == 0) return true;
-    int threads = pool_threads(pool), heads = heads_per_task(args, rows, n_rows, threads);
+    int threads = pool_threads(pool);
+    Shares shares = shares_of(args, rows, n_rows, threads);
     AttendContext c = {.args = args, .rows = rows};
-    int n = plan(args, rows, n_rows, heads, NULL, &c.scratch_floats);
+    c.n_tasks = plan(args, rows, n_rows, shares.heads, NULL, &c.scratch_floats);
     c.scratch_floats = (c.scratch_floats + 15) / 16 * 16;
-    c.n_tasks = n;
-    c.tasks = arena_array(arena, (size_t)n, sizeof *c.tasks);
+    c.tasks = arena_array(arena, (size_t)c.n_tasks, sizeof *c.tasks);
+    if (!c.tasks) return false;
+    plan(args, rows, n_rows, shares.heads, c.tasks, &c.scratch_floats);
+    if (shares.blocks) return attend_blocks(&c, pool, arena);
     c.scratch = arena_array(arena, (size_t)threads, c.scratch_floats * sizeof *c.scratch);
-    if (!c.tasks || !c.scratch) return false;
-    plan(args, rows, n_rows, heads, c.tasks, &c.scratch_floats);
-    pool_run(pool, attend_task, &c, n);
+    if (!c.scratch) return false;
+    pool_run(pool, attend_task, &c, c.n_tasks);
     return true;
 }

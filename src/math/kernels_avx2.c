@@ -19,7 +19,7 @@ enum {
     STREAM_ROWS = 4,  /* rows that a tile is unpacked for in registers, */
     STREAM_MOST = 8,  /* and rows that come one such block after the other */
     PANEL_ROWS = 6,   /* rows of a block over an unpacked chunk: all vectors but four are sums */
-    CHUNK_ROWS = 256,  /* rows whose codes of a chunk stay in the L2 cache meanwhile */
+    CHUNK_ROWS = 256, /* rows whose codes of a chunk stay in the L2 cache meanwhile */
     MOST_GROUPS = CHUNK / 16,
 };
 
@@ -27,7 +27,8 @@ enum {
 
 static inline size_t codes_at(const QuantRows *x, int row, int k) {
     int first = k / CHUNK * CHUNK, left = x->padded - first, width = left < CHUNK ? left : CHUNK;
-    return ((size_t)first * (size_t)x->n_rows + (size_t)row * (size_t)width + (size_t)(k - first)) * (size_t)x->bits / 8;
+    return ((size_t)first * (size_t)x->n_rows + (size_t)row * (size_t)width + (size_t)(k - first)) * (size_t)x->bits /
+           8;
 }
 
 static inline size_t step_at(const QuantRows *x, int row, int group) {
@@ -94,8 +95,8 @@ static inline __attribute__((always_inline)) Bytes quad_bytes(TileStorage storag
             q.of[h] = _mm256_and_si256(moved(vector_load(at + i / 2 * 64), i % 2 * 4), _mm256_set1_epi8(15));
         __m256i more = _mm256_setzero_si256();
         if (storage == TILE_FP4)
-            q.of[h] = _mm256_shuffle_epi8(
-                _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)tile_fp4_codes)), q.of[h]);
+            q.of[h] = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)tile_fp4_codes)),
+                                          q.of[h]);
         if (storage == TILE_3) more = _mm256_and_si256(moved(vector_load(at + 128), i - 2), _mm256_set1_epi8(4));
         if (storage == TILE_5) more = _mm256_and_si256(moved(vector_load(at + 256), i - 4), _mm256_set1_epi8(16));
         if (storage == TILE_6)
@@ -246,8 +247,8 @@ enum { PREFETCH_BYTES = 4096 };
 
 /* Quads [first, end) of a block times those of `rows` rows. */
 static inline __attribute__((always_inline)) void stream_block(TileStorage storage, const uint8_t *block, int first,
-                                                               int end, const uint8_t *codes, size_t row_bytes, int bits,
-                                                               int rows, li *dot) {
+                                                               int end, const uint8_t *codes, size_t row_bytes,
+                                                               int bits, int rows, li *dot) {
     Bytes sums[STREAM_ROWS];
     UNROLL for (int i = first; i < end; i++) {
         const uint8_t *x = codes + (i - first) * 4 * bits / 8;
@@ -319,8 +320,8 @@ static inline __attribute__((always_inline)) void stream_unit(const TileFormat *
 }
 
 /* One tile times `rows` rows from `row` on. */
-static inline __attribute__((always_inline)) void stream_rows(TileStorage storage, const TileJob *job, int tile, int row,
-                                                              int bits, int rows) {
+static inline __attribute__((always_inline)) void stream_rows(TileStorage storage, const TileJob *job, int tile,
+                                                              int row, int bits, int rows) {
     const TileFormat *f = job->format;
     const uint8_t *unit = job->tiles + (size_t)tile * job->tile_bytes;
     const int per_unit = f->unit / f->group;
@@ -334,15 +335,15 @@ static inline __attribute__((always_inline)) void stream_rows(TileStorage storag
             x.steps += per_unit;
         }
     }
-    UNROLL for (int r = 0; r < rows; r++) outputs_store(
-        job->y + (size_t)(row + r) * job->y_stride + tile * TILE_ROWS, acc[r], outputs_of(job, tile));
+    UNROLL for (int r = 0; r < rows; r++)
+        outputs_store(job->y + (size_t)(row + r) * job->y_stride + tile * TILE_ROWS, acc[r], outputs_of(job, tile));
 }
 
 /* A function for each width and height, not inlined: all in one would share a frame. */
 typedef void StreamRows(const TileJob *job, int tile, int row);
-#define STREAM_HEIGHT(name, bits, rows)                                                   \
-    static __attribute__((noinline)) void name(const TileJob *job, int tile, int row) {   \
-        EACH_STORAGE(job->format->storage, stream_rows, job, tile, row, bits, rows)       \
+#define STREAM_HEIGHT(name, bits, rows)                                                 \
+    static __attribute__((noinline)) void name(const TileJob *job, int tile, int row) { \
+        EACH_STORAGE(job->format->storage, stream_rows, job, tile, row, bits, rows)     \
     }
 STREAM_HEIGHT(stream_one_16, 16, 1)
 STREAM_HEIGHT(stream_two_16, 16, 2)
@@ -354,9 +355,8 @@ STREAM_HEIGHT(stream_three_8, 8, 3)
 STREAM_HEIGHT(stream_four_8, 8, 4)
 
 static void tiles_stream(const TileJob *job) {
-    static StreamRows *const heights[2][STREAM_ROWS] = {
-        {stream_one_16, stream_two_16, stream_three_16, stream_four_16},
-        {stream_one_8, stream_two_8, stream_three_8, stream_four_8}};
+    static StreamRows *const heights[2][STREAM_ROWS] = {{stream_one_16, stream_two_16, stream_three_16, stream_four_16},
+                                                        {stream_one_8, stream_two_8, stream_three_8, stream_four_8}};
     const int n = job->x->n_rows, n_blocks = (n + STREAM_ROWS - 1) / STREAM_ROWS;
     for (int tile = 0; tile < job->n_tiles; tile++)
         for (int b = 0, row = 0; b < n_blocks; b++) {
@@ -375,8 +375,8 @@ typedef struct Panel {
     int first; /* input */
 } Panel;
 
-static inline __attribute__((always_inline)) void panel_codes(TileStorage storage, const TileJob *job, int tile, int first,
-                                                              Panel *to) {
+static inline __attribute__((always_inline)) void panel_codes(TileStorage storage, const TileJob *job, int tile,
+                                                              int first, Panel *to) {
     const TileFormat *f = job->format;
     const __m256i offset = _mm256_set1_epi16((short)f->offset);
     const bool bytes = multiplies_bytes(storage, job->x->bits);
@@ -426,8 +426,8 @@ static __attribute__((noinline)) void panel_unpack(const TileJob *job, int tile,
 }
 
 /* The quads of a group times those of `rows` rows, as bytes, of which `run` go into a 16-bit sum. */
-static inline __attribute__((always_inline)) void panel_bytes(const uint8_t *quads, int n, int run, const uint8_t *codes,
-                                                              size_t row_bytes, int rows, li *dot) {
+static inline __attribute__((always_inline)) void
+panel_bytes(const uint8_t *quads, int n, int run, const uint8_t *codes, size_t row_bytes, int rows, li *dot) {
     for (int i = 0; i < n; i += run) {
         Bytes sums[PANEL_ROWS];
         UNROLL for (int j = 0; j < run; j++) {
@@ -473,16 +473,16 @@ static inline __attribute__((always_inline)) void panel_block(const TileJob *job
 }
 
 typedef void PanelRows(const TileJob *job, const Panel *panel, int tile, int row, int rows);
-#define PANEL_HEIGHTS(name, bits, run)                                                                                 \
-    static __attribute__((noinline)) void name(const TileJob *job, const Panel *panel, int tile, int row, int rows) {  \
-        switch (rows) {                                                                                                \
-        case 6: panel_block(job, panel, tile, row, bits, run, 6); break;                                               \
-        case 5: panel_block(job, panel, tile, row, bits, run, 5); break;                                               \
-        case 4: panel_block(job, panel, tile, row, bits, run, 4); break;                                               \
-        case 3: panel_block(job, panel, tile, row, bits, run, 3); break;                                               \
-        case 2: panel_block(job, panel, tile, row, bits, run, 2); break;                                               \
-        case 1: panel_block(job, panel, tile, row, bits, run, 1); break;                                               \
-        }                                                                                                              \
+#define PANEL_HEIGHTS(name, bits, run)                                                                                \
+    static __attribute__((noinline)) void name(const TileJob *job, const Panel *panel, int tile, int row, int rows) { \
+        switch (rows) {                                                                                               \
+        case 6: panel_block(job, panel, tile, row, bits, run, 6); break;                                              \
+        case 5: panel_block(job, panel, tile, row, bits, run, 5); break;                                              \
+        case 4: panel_block(job, panel, tile, row, bits, run, 4); break;                                              \
+        case 3: panel_block(job, panel, tile, row, bits, run, 3); break;                                              \
+        case 2: panel_block(job, panel, tile, row, bits, run, 2); break;                                              \
+        case 1: panel_block(job, panel, tile, row, bits, run, 1); break;                                              \
+        }                                                                                                             \
     }
 PANEL_HEIGHTS(panel_pairs_16, 16, 0)
 PANEL_HEIGHTS(panel_pairs_8, 8, 0)

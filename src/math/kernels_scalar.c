@@ -14,8 +14,13 @@ typedef struct li {
 } li;
 
 enum {
-    FLOAT_ROWS = 2, FLOAT_OUTS = 2,
-    SCORE_QUERIES = 2, SCORE_TILES = 2, VALUE_QUERIES = 2, VALUE_LANES = 2, TALL_QUERIES = 0,
+    FLOAT_ROWS = 2,
+    FLOAT_OUTS = 2,
+    SCORE_QUERIES = 2,
+    SCORE_TILES = 2,
+    VALUE_QUERIES = 2,
+    VALUE_LANES = 2,
+    TALL_QUERIES = 0,
 };
 
 #define LANES for (int j = 0; j < 16; j++)

@@ -13,8 +13,13 @@ typedef struct li {
 /* Widening 16 keys or values takes as many operations as multiplying them with one query: many queries go over one
  * vector of them, few over two, since each sum alone waits for itself. */
 enum {
-    FLOAT_ROWS = 2, FLOAT_OUTS = 3,
-    SCORE_QUERIES = 3, SCORE_TILES = 2, VALUE_QUERIES = 3, VALUE_LANES = 2, TALL_QUERIES = 6,
+    FLOAT_ROWS = 2,
+    FLOAT_OUTS = 3,
+    SCORE_QUERIES = 3,
+    SCORE_TILES = 2,
+    VALUE_QUERIES = 3,
+    VALUE_LANES = 2,
+    TALL_QUERIES = 6,
 };
 
 #define BOTH(op, x, y) \

@@ -8,8 +8,13 @@ typedef __m512i li;
 
 #define LANES_FOLD_ROWS /* lf_fold_rows is there */
 enum {
-    FLOAT_ROWS = 4, FLOAT_OUTS = 4,
-    SCORE_QUERIES = 4, SCORE_TILES = 4, VALUE_QUERIES = 4, VALUE_LANES = 4, TALL_QUERIES = 0,
+    FLOAT_ROWS = 4,
+    FLOAT_OUTS = 4,
+    SCORE_QUERIES = 4,
+    SCORE_TILES = 4,
+    VALUE_QUERIES = 4,
+    VALUE_LANES = 4,
+    TALL_QUERIES = 0,
 };
 
 #define lf_set _mm512_set1_ps
