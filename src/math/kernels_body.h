@@ -493,12 +493,9 @@ static inline void fetch(const uint8_t *next, int n) {
     for (int i = 0; i < n; i += 64) __builtin_prefetch(next + i);
 }
 
-/* The highest block of queries there is. TALL_QUERIES: those of a block over one tile or vector of values, where there
- * are more queries than SCORE_QUERIES or VALUE_QUERIES; 0: blocks are of these widths always. */
-enum {
-    MOST_QUERIES = TALL_QUERIES > SCORE_QUERIES ? TALL_QUERIES : SCORE_QUERIES,
-    MOST_VALUE_QUERIES = TALL_QUERIES > VALUE_QUERIES ? TALL_QUERIES : VALUE_QUERIES,
-};
+/* TALL_QUERIES: those of a block over one tile or vector of values, where there are more queries than SCORE_QUERIES or
+ * VALUE_QUERIES; 0: blocks are of these widths always. No table has higher blocks than this: */
+enum { MOST_QUERIES = 6 };
 
 /* `queries` queries by `tiles` tiles of 16 keys: one running fma per (query, key), head_dim ascending. */
 static inline __attribute__((always_inline)) void score_block(const ScoreJob *job, KvFormat format, int query, int tile,
@@ -530,13 +527,18 @@ static inline __attribute__((always_inline)) void score_queries(const ScoreJob *
                                                                 int tiles, int most) {
     int query = 0;
     for (; query + most <= job->n_queries; query += most) score_block(job, format, query, tile, most, tiles);
-    UNROLL for (int left = most - 1; left > 0; left--) if (job->n_queries - query == left)
-        score_block(job, format, query, tile, left, tiles);
+    switch (job->n_queries - query) { /* `most` is a constant, and what it excludes is not compiled */
+    case 5: most > 5 ? score_block(job, format, query, tile, 5, tiles) : (void)0; break;
+    case 4: most > 4 ? score_block(job, format, query, tile, 4, tiles) : (void)0; break;
+    case 3: most > 3 ? score_block(job, format, query, tile, 3, tiles) : (void)0; break;
+    case 2: most > 2 ? score_block(job, format, query, tile, 2, tiles) : (void)0; break;
+    case 1: score_block(job, format, query, tile, 1, tiles); break;
+    }
 }
 
 static inline __attribute__((always_inline)) void score_format(const ScoreJob *job, KvFormat format) {
     int tile = job->first_tile;
-    if (TALL_QUERIES && job->n_queries > SCORE_QUERIES) {
+    if (TALL_QUERIES > 0 && job->n_queries > SCORE_QUERIES) {
         for (; tile < job->end_tile; tile++) score_queries(job, format, tile, 1, TALL_QUERIES);
         return;
     }
@@ -557,12 +559,12 @@ static void score_tiles(const ScoreJob *job) {
 /* `queries` queries by `lanes` vectors of the value's dims, position by position. */
 static inline __attribute__((always_inline)) void value_block(const ValueJob *job, KvFormat format, int query, int dim,
                                                               int queries, int lanes) {
-    lf acc[MOST_VALUE_QUERIES][VALUE_LANES];
+    lf acc[MOST_QUERIES][VALUE_LANES];
     UNROLL for (int i = 0; i < queries; i++) UNROLL for (int l = 0; l < lanes; l++) acc[i][l] =
         lf_load(job->acc[query + i] + dim + l * 16);
     int bytes = kv_bytes(format);
     const uint8_t *v = job->values + (size_t)dim * (size_t)bytes;
-    const float *weights[MOST_VALUE_QUERIES];
+    const float *weights[MOST_QUERIES];
     UNROLL for (int i = 0; i < queries; i++) weights[i] = job->weights[query + i];
     for (int p = job->first; p < job->end; p++) {
         if (query == 0) fetch(job->next + (size_t)(p * job->v_dim + dim) * (size_t)bytes, lanes * 16 * bytes);
@@ -597,17 +599,29 @@ static inline __attribute__((always_inline)) void value_queries(const ValueJob *
                                                                 int lanes, int most) {
     int query = 0;
     for (; query + most <= job->n_queries; query += most) value_block(job, format, query, dim, most, lanes);
-    UNROLL for (int left = most - 1; left > 0; left--) if (job->n_queries - query == left)
-        value_block(job, format, query, dim, left, lanes);
+    switch (job->n_queries - query) {
+    case 5: most > 5 ? value_block(job, format, query, dim, 5, lanes) : (void)0; break;
+    case 4: most > 4 ? value_block(job, format, query, dim, 4, lanes) : (void)0; break;
+    case 3: most > 3 ? value_block(job, format, query, dim, 3, lanes) : (void)0; break;
+    case 2: most > 2 ? value_block(job, format, query, dim, 2, lanes) : (void)0; break;
+    case 1: value_block(job, format, query, dim, 1, lanes); break;
+    }
 }
 
-static inline __attribute__((always_inline)) void value_format(const ValueJob *job, KvFormat format) {
-    int dim = 0, whole = job->v_dim / 16 * 16;
-    if (TALL_QUERIES && job->n_queries > VALUE_QUERIES)
+static inline __attribute__((always_inline)) void value_vectors(const ValueJob *job, KvFormat format, int whole) {
+    int dim = 0;
+    if (TALL_QUERIES > 0 && job->n_queries > VALUE_QUERIES) {
         for (; dim < whole; dim += 16) value_queries(job, format, dim, 1, TALL_QUERIES);
+        return;
+    }
     for (; dim + VALUE_LANES * 16 <= whole; dim += VALUE_LANES * 16)
         value_queries(job, format, dim, VALUE_LANES, VALUE_QUERIES);
     for (; dim < whole; dim += 16) value_queries(job, format, dim, 1, VALUE_QUERIES);
+}
+
+static inline __attribute__((always_inline)) void value_format(const ValueJob *job, KvFormat format) {
+    int whole = job->v_dim / 16 * 16;
+    value_vectors(job, format, whole);
     if (whole < job->v_dim)
         for (int query = 0; query < job->n_queries; query++) value_tail(job, query, whole);
 }
