@@ -511,7 +511,7 @@ static void panel_apply(const TileJob *job, const Panel *panel, int tile, int fi
 static void tiles_panel(const TileJob *job) {
     Panel panel;
     for (int row = 0, end; row < job->x->n_rows; row = end) {
-        end = job->x->n_rows - row < CHUNK_ROWS ? job->x->n_rows : row + NEAR_ROWS;
+        end = job->x->n_rows - row < CHUNK_ROWS ? job->x->n_rows : row + CHUNK_ROWS;
         for (int k = 0; k < job->x->cols; k += CHUNK)
             for (int tile = 0; tile < job->n_tiles; tile++) {
                 panel_unpack(job, tile, k, &panel);
