@@ -139,6 +139,18 @@ void pool_run(Pool *pool, PoolTask *task, void *context, int n_tasks) {
     }
 }
 
+int pool_job_of_task(const int *first_task, int n_jobs, int task) {
+    int low = 0, high = n_jobs;
+    while (high - low > 1) {
+        int middle = low + (high - low) / 2;
+        if (first_task[middle] <= task)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 static bool start_workers(Pool *pool) {
     for (int i = 1; i < pool->n_threads; i++) {
         Worker *w = mem_array(1, sizeof *w);

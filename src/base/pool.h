@@ -19,6 +19,10 @@ int pool_threads(const Pool *pool);
 /* Runs task 0 .. n_tasks - 1 and returns when all are done. One caller at a time; a task must not call it. */
 void pool_run(Pool *pool, PoolTask *task, void *context, int n_tasks);
 
+/* Whose task it is where several jobs' tasks are numbered through: the job j with first_task[j] <= task <
+ * first_task[j + 1]. first_task [n_jobs + 1] ascends from 0. */
+int pool_job_of_task(const int *first_task, int n_jobs, int task);
+
 /* CPUs this process may use: affinity mask and cgroup quota, at least 1. */
 int pool_cpus(void);
 

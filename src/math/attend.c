@@ -1,6 +1,7 @@
 /* Attention: scores page by page, then per block of 512 positions weights, denominator and weighted values, blocks
  * added in ascending order. A task is a few consecutive rows of one sequence times some heads that share keys, so that
- * a tile of keys is widened once for all of them; which rows share a task is scheduling and changes nothing. */
+ * a tile of keys is widened once for all of them; a few rows that see many positions are cut into blocks besides. Who
+ * shares a task, and where tasks are cut, is scheduling and changes nothing. */
 #include "math/attend.h"
 #include "math/kernel_table.h"
 
@@ -123,10 +124,11 @@ typedef struct Query {
     const AttendRow *row;
     const AttendKeys *keys; /* NULL: all of row->first .. row->position; else the same list for all queries of a task */
     int head;
-    float *scores;                       /* scores[p - base] */
-    float *block;                        /* [v_dim] sum of one block */
-    float *out;                          /* [v_dim] */
-    float max, denominator, block_total; /* of one block's weights */
+    float *scores; /* scores[p - base] */
+    float *block;  /* [v_dim] sum of one block */
+    float *out;    /* [v_dim] */
+    float max, denominator;
+    float block_total; /* of one block's weights */
 } Query;
 
 static int clamp(int x, int low, int high) {
@@ -413,17 +415,11 @@ typedef struct Blocks {
     float *total;   /* [blocks][ATTEND_QUERIES]: of each block's weights */
 } Blocks;
 
-static int task_of_block(const Blocks *b, int block) {
-    int t = 0;
-    while (b->first[t + 1] <= block) t++;
-    return t;
-}
-
 static void block_scores_task(void *context, int block, int thread) {
     (void)thread;
     const Blocks *b = context;
     const AttendContext *c = b->c;
-    int t = task_of_block(b, block);
+    int t = pool_job_of_task(b->first, c->n_tasks, block);
     const Task *task = &c->tasks[t];
     Range range = range_of(c, task);
     Span part = range_block(range, block - b->first[t]);
@@ -444,7 +440,7 @@ static void block_values_task(void *context, int block, int thread) {
     (void)thread;
     const Blocks *b = context;
     const AttendContext *c = b->c;
-    int t = task_of_block(b, block), n = b->n_queries[t];
+    int t = pool_job_of_task(b->first, c->n_tasks, block), n = b->n_queries[t];
     const KvView *view = c->rows[c->tasks[t].first_row].view;
     Range range = range_of(c, &c->tasks[t]);
     Span part = range_block(range, block - b->first[t]);

@@ -25,15 +25,25 @@ enum {
 
 /* ---- codes and steps of activations, chunk by chunk ---- */
 
+/* Inputs, and groups, of the chunk that begins with this one. */
+static inline int chunk_width(const QuantRows *x, int first) {
+    return x->padded - first < CHUNK ? x->padded - first : CHUNK;
+}
+
+static inline int chunk_groups(const QuantRows *x, int first_group) {
+    const int left = x->n_groups - first_group, most = CHUNK / x->group;
+    return left < most ? left : most;
+}
+
 static inline size_t codes_at(const QuantRows *x, int row, int k) {
-    int first = k / CHUNK * CHUNK, left = x->padded - first, width = left < CHUNK ? left : CHUNK;
-    return ((size_t)first * (size_t)x->n_rows + (size_t)row * (size_t)width + (size_t)(k - first)) * (size_t)x->bits /
-           8;
+    int first = k / CHUNK * CHUNK;
+    size_t at = (size_t)first * (size_t)x->n_rows + (size_t)row * (size_t)chunk_width(x, first) + (size_t)(k - first);
+    return at * (size_t)x->bits / 8;
 }
 
 static inline size_t step_at(const QuantRows *x, int row, int group) {
-    const int per_chunk = CHUNK / x->group, first = group / per_chunk * per_chunk, left = x->n_groups - first;
-    return (size_t)first * (size_t)x->n_rows + (size_t)(row * (left < per_chunk ? left : per_chunk) + group - first);
+    const int most = CHUNK / x->group, first = group / most * most;
+    return (size_t)first * (size_t)x->n_rows + (size_t)(row * chunk_groups(x, first) + group - first);
 }
 
 /* 16 bits: (k0, k2, k1, k3) of each quad. */
@@ -52,14 +62,14 @@ static inline void codes_place(QuantRows *q, int row, const int16_t *x, int k, i
 
 static inline void codes_copy(QuantRows *to, int i, const QuantRows *from, int row) {
     for (int k = 0; k < to->padded; k += CHUNK) {
-        size_t width = (size_t)(to->padded - k < CHUNK ? to->padded - k : CHUNK);
-        memcpy(to->codes + codes_at(to, i, k), from->codes + codes_at(from, row, k), width * (size_t)to->bits / 8);
+        size_t bytes = (size_t)(chunk_width(to, k) * to->bits / 8);
+        memcpy(to->codes + codes_at(to, i, k), from->codes + codes_at(from, row, k), bytes);
     }
 }
 
 #include "math/kernels_body.h"
 
-#include "math/group_scales.h"
+#include "math/tile_loops.h"
 
 /* ---- quads of codes: 16 outputs in two vectors, the first 8 and the last 8 ---- */
 
@@ -194,13 +204,7 @@ static inline __attribute__((always_inline)) void sums_widen(const Bytes *sums, 
     }
 }
 
-/* ---- the end of a group ---- */
-
-/* `dot` is the exact I, then the two fused operations of the definition. */
-static inline lf group_add(li dot, lf scale, lf bias, const QuantStep *step, bool has_bias, lf acc) {
-    acc = lf_fma(lf_from_li(dot), lf_mul(lf_set(step->a), scale), acc);
-    return has_bias ? lf_fma(bias, lf_set(step->a_sum), acc) : acc;
-}
+/* ---- outputs ---- */
 
 /* Sums so far of one row and tile, of which `outputs` exist, and back. */
 static inline lf outputs_load(const float *y, int outputs) {
@@ -225,25 +229,7 @@ static inline int outputs_of(const TileJob *job, int tile) {
     return left < TILE_ROWS ? left : TILE_ROWS;
 }
 
-/* One specialised copy of a loop for each storage; under sanitizers one for all, since each copy takes them seconds. */
-#if UNROLLED
-#define EACH_STORAGE(storage, call, ...)               \
-    switch (storage) {                                 \
-    case TILE_2: call(TILE_2, __VA_ARGS__); break;     \
-    case TILE_3: call(TILE_3, __VA_ARGS__); break;     \
-    case TILE_4: call(TILE_4, __VA_ARGS__); break;     \
-    case TILE_5: call(TILE_5, __VA_ARGS__); break;     \
-    case TILE_6: call(TILE_6, __VA_ARGS__); break;     \
-    case TILE_8: call(TILE_8, __VA_ARGS__); break;     \
-    case TILE_FP4: call(TILE_FP4, __VA_ARGS__); break; \
-    }
-#else
-#define EACH_STORAGE(storage, call, ...) call(storage, __VA_ARGS__);
-#endif
-
 /* ---- few rows: a tile unpacked in registers ---- */
-
-enum { PREFETCH_BYTES = 4096 };
 
 /* Quads [first, end) of a block times those of `rows` rows. */
 static inline __attribute__((always_inline)) void stream_block(TileStorage storage, const uint8_t *block, int first,
@@ -264,7 +250,7 @@ static inline __attribute__((always_inline)) void stream_block(TileStorage stora
     }
 }
 
-/* Group g of a unit; `narrow`: groups of 16, the halves of a block. */
+/* Group g of a unit; groups of 16 are the halves of a block. */
 static inline __attribute__((always_inline)) void stream_group(const TileFormat *f, TileStorage storage,
                                                                const uint8_t *unit, int g, const uint8_t *codes,
                                                                size_t row_bytes, int bits, int rows, li *dot) {
@@ -293,12 +279,10 @@ typedef struct ChunkRows {
 } ChunkRows;
 
 static inline ChunkRows chunk_rows(const QuantRows *x, int row, int first) {
-    const int left = x->padded - first, width = left < CHUNK ? left : CHUNK;
-    const int groups_left = (x->cols - first) / x->group, per_chunk = CHUNK / x->group;
     return (ChunkRows){.codes = x->codes + codes_at(x, row, first),
                        .steps = x->steps + step_at(x, row, first / x->group),
-                       .row_bytes = (size_t)(width * x->bits / 8),
-                       .n_groups = groups_left < per_chunk ? groups_left : per_chunk};
+                       .row_bytes = (size_t)(chunk_width(x, first) * x->bits / 8),
+                       .n_groups = chunk_groups(x, first / x->group)};
 }
 
 /* One unit of a tile times `rows` rows. */
@@ -315,7 +299,7 @@ static inline __attribute__((always_inline)) void stream_unit(const TileFormat *
         lf scale, bias;
         group_scales(f, &super, unit, g, &scale, &bias);
         UNROLL for (int r = 0; r < rows; r++) acc[r] =
-            group_add(dot[r], scale, bias, &x->steps[r * x->n_groups + g], f->has_bias, acc[r]);
+            group_add(lf_from_li(dot[r]), scale, bias, &x->steps[r * x->n_groups + g], f->has_bias, acc[r]);
     }
 }
 
@@ -357,12 +341,10 @@ STREAM_HEIGHT(stream_four_8, 8, 4)
 static void tiles_stream(const TileJob *job) {
     static StreamRows *const heights[2][STREAM_ROWS] = {{stream_one_16, stream_two_16, stream_three_16, stream_four_16},
                                                         {stream_one_8, stream_two_8, stream_three_8, stream_four_8}};
-    const int n = job->x->n_rows, n_blocks = (n + STREAM_ROWS - 1) / STREAM_ROWS;
     for (int tile = 0; tile < job->n_tiles; tile++)
-        for (int b = 0, row = 0; b < n_blocks; b++) {
-            int rows = (n - row + n_blocks - b - 1) / (n_blocks - b);
+        for (int row = 0, rows; row < job->x->n_rows; row += rows) {
+            rows = block_height(job->x->n_rows - row, STREAM_ROWS);
             heights[job->x->bits == 8][rows - 1](job, tile, row);
-            row += rows;
         }
 }
 
@@ -411,8 +393,7 @@ static __attribute__((noinline)) void panel_unpack(const TileJob *job, int tile,
     const TileFormat *f = job->format;
     EACH_STORAGE(f->storage, panel_codes, job, tile, first, to)
     const uint8_t *unit = job->tiles + (size_t)tile * job->tile_bytes + (size_t)(first / f->unit * f->unit_bytes);
-    const int per_unit = f->unit / f->group, left = (job->x->cols - first) / f->group;
-    const int n_groups = left < CHUNK / f->group ? left : CHUNK / f->group;
+    const int per_unit = f->unit / f->group, n_groups = chunk_groups(job->x, first / f->group);
     to->first = first;
     for (int g = 0; g < n_groups; g += per_unit, unit += f->unit_bytes) {
         const Super super = unit_super(f, unit);
@@ -467,7 +448,7 @@ static inline __attribute__((always_inline)) void panel_block(const TileJob *job
         quads += (size_t)n_quads * (run ? sizeof(Bytes) : sizeof(Pairs));
         lf scale = lf_load(panel->scale + g * TILE_ROWS), bias = lf_load(panel->bias + g * TILE_ROWS);
         UNROLL for (int r = 0; r < rows; r++) acc[r] =
-            group_add(dot[r], scale, bias, &x.steps[r * x.n_groups + g], has_bias, acc[r]);
+            group_add(lf_from_li(dot[r]), scale, bias, &x.steps[r * x.n_groups + g], has_bias, acc[r]);
     }
     UNROLL for (int r = 0; r < rows; r++) outputs_store(y + (size_t)r * job->y_stride, acc[r], outputs);
 }
@@ -497,25 +478,18 @@ static PanelRows *panel_rows(const TileJob *job) {
     return run == 1 ? panel_pairs_8 : run == 2 ? panel_bytes_two : run == 4 ? panel_bytes_four : panel_bytes_eight;
 }
 
-/* Rows [first, end) over one panel, in blocks of nearly equal height. */
-static void panel_apply(const TileJob *job, const Panel *panel, int tile, int first, int end) {
-    PanelRows *block = panel_rows(job);
-    int n_blocks = (end - first + PANEL_ROWS - 1) / PANEL_ROWS, row = first;
-    for (int b = 0; b < n_blocks; b++) {
-        int rows = (end - row + n_blocks - b - 1) / (n_blocks - b);
-        block(job, panel, tile, row, rows);
-        row += rows;
-    }
-}
-
 static void tiles_panel(const TileJob *job) {
+    PanelRows *block = panel_rows(job);
     Panel panel;
-    for (int row = 0, end; row < job->x->n_rows; row = end) {
-        end = job->x->n_rows - row < CHUNK_ROWS ? job->x->n_rows : row + CHUNK_ROWS;
+    for (int first = 0, end; first < job->x->n_rows; first = end) {
+        end = job->x->n_rows - first < CHUNK_ROWS ? job->x->n_rows : first + CHUNK_ROWS;
         for (int k = 0; k < job->x->cols; k += CHUNK)
             for (int tile = 0; tile < job->n_tiles; tile++) {
                 panel_unpack(job, tile, k, &panel);
-                panel_apply(job, &panel, tile, row, end);
+                for (int row = first, rows; row < end; row += rows) {
+                    rows = block_height(end - row, PANEL_ROWS);
+                    block(job, &panel, tile, row, rows);
+                }
             }
     }
 }

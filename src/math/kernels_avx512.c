@@ -319,13 +319,10 @@ static inline __attribute__((always_inline)) void panel_block(const TileJob *job
                       job->n_outputs - (tile + t) * TILE_ROWS);
 }
 
-/* Blocks of nearly equal height, at most PANEL_ROWS: 8 rows are 4 and 4, since a block of 2 could not hide vpdpbusd's
- * latency. */
 static inline __attribute__((always_inline)) void panel_rows(const TileJob *job, const Panel *panels, int tile,
                                                              int tiles) {
-    int n = job->x->n_rows, n_blocks = (n + PANEL_ROWS - 1) / PANEL_ROWS, row = 0;
-    for (int b = 0; b < n_blocks; b++) {
-        int rows = (n - row + n_blocks - b - 1) / (n_blocks - b);
+    for (int row = 0, rows; row < job->x->n_rows; row += rows) {
+        rows = block_height(job->x->n_rows - row, PANEL_ROWS);
         switch (rows) {
         case 6: panel_block(job, panels, tile, row, 6, tiles); break;
         case 5: panel_block(job, panels, tile, row, 5, tiles); break;
@@ -334,7 +331,6 @@ static inline __attribute__((always_inline)) void panel_rows(const TileJob *job,
         case 2: panel_block(job, panels, tile, row, 2, tiles); break;
         case 1: panel_block(job, panels, tile, row, 1, tiles); break;
         }
-        row += rows;
     }
 }
 

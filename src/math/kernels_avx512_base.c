@@ -1,4 +1,4 @@
-/* AVX-512 without VNNI (Skylake-X): linears as in AVX2, with vpmaddwd over one vector of 16 outputs. It goes by the
+/* AVX-512 without VNNI (Skylake-X): linears as in NEON, with vpmaddwd over one vector of 16 outputs. It goes by the
  * name avx512 too, where the machine has nothing better; tests reach it on any AVX-512 machine. */
 #if defined(__x86_64__)
 #include "math/kernel_table.h"

@@ -496,6 +496,9 @@ static inline void fetch(const uint8_t *next, int n) {
 /* TALL_QUERIES: those of a block over one tile or vector of values, where there are more queries than SCORE_QUERIES or
  * VALUE_QUERIES; 0: blocks are of these widths always. No table has higher blocks than this: */
 enum { MOST_QUERIES = 6 };
+_Static_assert((int)SCORE_QUERIES <= MOST_QUERIES && (int)VALUE_QUERIES <= MOST_QUERIES &&
+                   (int)TALL_QUERIES <= MOST_QUERIES,
+               "a table's blocks of queries are too high");
 
 /* `queries` queries by `tiles` tiles of 16 keys: one running fma per (query, key), head_dim ascending. */
 static inline __attribute__((always_inline)) void score_block(const ScoreJob *job, KvFormat format, int query, int tile,

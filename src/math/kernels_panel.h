@@ -1,6 +1,6 @@
-/* Integer linears for instruction sets without a wide byte dot product (AVX2, NEON): one tile is unpacked to quads of
- * bytes and f32 scales, then each row runs over it. The including file has defined group_dot and the 64-byte Line
- * operations.
+/* Integer linears for instruction sets without a wide byte dot product (NEON, AVX-512 before VNNI): one tile is
+ * unpacked to quads of bytes and f32 scales, then each row runs over it. The including file has defined group_dot and
+ * the 64-byte Line operations.
  *
  * No include guard and no includes on purpose: one inclusion per instruction set, inside its target region. */
 

@@ -238,19 +238,6 @@ typedef struct FillContext {
 
 enum { FILL_ROWS = 8, FORK_ELEMENTS = 1 << 15 };
 
-/* The job j with first_task[j] <= task < first_task[j + 1]. */
-static int job_of_task(const int *first_task, int n_jobs, int task) {
-    int low = 0, high = n_jobs;
-    while (high - low > 1) {
-        int middle = low + (high - low) / 2;
-        if (first_task[middle] <= task)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 static void turn_row(const FillJob *job, const float *from, float *to, int cols) {
     for (int k = 0; k < cols; k++) to[k] = from[k] * job->signs[k];
     hadamard_turn(to, cols, job->turned);
@@ -277,7 +264,7 @@ static void fill_row(const FillJob *job, int row) {
 static void fill_task(void *context, int task, int thread) {
     (void)thread;
     const FillContext *c = context;
-    int j = job_of_task(c->first_task, c->n_jobs, task);
+    int j = pool_job_of_task(c->first_task, c->n_jobs, task);
     int first = (task - c->first_task[j]) * FILL_ROWS, end = first + FILL_ROWS;
     for (int r = first; r < end && r < c->jobs[j].a->rows; r++) fill_row(&c->jobs[j], r);
 }
@@ -458,7 +445,7 @@ static void apply_floats(const LinearJob *job, int first, int n) {
 
 static void apply_task(void *context, int task, int thread) {
     const ApplyContext *c = context;
-    int j = job_of_task(c->first_task, c->n_jobs, task), per_task = c->per_task[j];
+    int j = pool_job_of_task(c->first_task, c->n_jobs, task), per_task = c->per_task[j];
     const LinearJob *job = &c->jobs[j];
     int units = job->w->integer ? job->w->n_tiles : job->w->rows;
     int first = (task - c->first_task[j]) * per_task, n = units - first < per_task ? units - first : per_task;

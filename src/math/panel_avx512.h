@@ -1,4 +1,4 @@
-/* Tiles unpacked to bytes and f32 scales by AVX-512, and the end of a group: what the loops over VNNI and AMX share.
+/* Tiles unpacked to bytes and f32 scales by AVX-512: what the loops over VNNI and AMX share.
  *
  * No include guard on purpose: one inclusion per instruction set, inside its target region, after kernels_body.h. */
 
@@ -32,38 +32,11 @@ static inline __attribute__((always_inline)) __m512i quad_unpack(TileStorage sto
     return q;
 }
 
-#include "math/group_scales.h"
-
-/* The end of a group: `dot` is the exact I as a float, then the two fused operations of the definition. */
-static inline __m512 group_add(__m512 dot, __m512 scale, __m512 bias, const QuantStep *step, bool has_bias,
-                               __m512 acc) {
-    acc = _mm512_fmadd_ps(dot, _mm512_mul_ps(_mm512_set1_ps(step->a), scale), acc);
-    return has_bias ? _mm512_fmadd_ps(bias, _mm512_set1_ps(step->a_sum), acc) : acc;
-}
+#include "math/tile_loops.h"
 
 static inline void store_outputs(float *y, __m512 acc, int outputs) {
     _mm512_mask_storeu_ps(y, outputs >= 16 ? 0xFFFF : (__mmask16)((1u << outputs) - 1), acc);
 }
-
-/* One specialised copy of a kernel for each storage; under sanitizers one for all, since each copy takes them seconds.
- */
-#if UNROLLED
-#define EACH_STORAGE(storage, call, ...)               \
-    switch (storage) {                                 \
-    case TILE_2: call(TILE_2, __VA_ARGS__); break;     \
-    case TILE_3: call(TILE_3, __VA_ARGS__); break;     \
-    case TILE_4: call(TILE_4, __VA_ARGS__); break;     \
-    case TILE_5: call(TILE_5, __VA_ARGS__); break;     \
-    case TILE_6: call(TILE_6, __VA_ARGS__); break;     \
-    case TILE_8: call(TILE_8, __VA_ARGS__); break;     \
-    case TILE_FP4: call(TILE_FP4, __VA_ARGS__); break; \
-    }
-#else
-#define EACH_STORAGE(storage, call, ...) call(storage, __VA_ARGS__);
-#endif
-
-/* The hardware's prefetchers alone leave a thread at half of what it can read; 4096 was the best of 1024 to 8192. */
-enum { PREFETCH_BYTES = 4096 };
 
 /* A tile as bytes and f32 scales, for many rows: quads [padded / 4][64], scale and bias [n_groups][16]. The offset of
  * a format's codes is taken off them there (they become signed), or later, from the sums. */
