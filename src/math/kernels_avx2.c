@@ -18,7 +18,8 @@ enum {
     CHUNK = 512,      /* inputs that are unpacked at a time: 16 KB of pairs */
     STREAM_ROWS = 4,  /* rows that a tile is unpacked for in registers, */
     STREAM_MOST = 8,  /* and rows that come one such block after the other */
-    PANEL_ROWS = 6,   /* rows of a block over an unpacked chunk: all vectors but four are sums */
+    PANEL_ROWS = 6,   /* rows of a block over an unpacked chunk: all vectors but four are sums; */
+    BYTE_ROWS = 4,    /* of bytes, which have sums of 16 bits besides */
     CHUNK_ROWS = 256, /* rows whose codes of a chunk stay in the L2 cache meanwhile */
     MOST_GROUPS = CHUNK / 16,
 };
@@ -196,11 +197,11 @@ static inline __attribute__((always_inline)) void bytes_dots(const Bytes *w, con
     }
 }
 
-static inline __attribute__((always_inline)) void sums_widen(const Bytes *sums, int rows, li *dot) {
+static inline __attribute__((always_inline)) void sums_widen(const Bytes *sums, int rows, bool begins, li *dot) {
     const __m256i ones = _mm256_set1_epi16(1);
     UNROLL for (int r = 0; r < rows; r++) {
-        dot[r].a = _mm256_add_epi32(dot[r].a, _mm256_madd_epi16(sums[r].of[0], ones));
-        dot[r].b = _mm256_add_epi32(dot[r].b, _mm256_madd_epi16(sums[r].of[1], ones));
+        li wide = {_mm256_madd_epi16(sums[r].of[0], ones), _mm256_madd_epi16(sums[r].of[1], ones)};
+        dot[r] = begins ? wide : li_add(dot[r], wide);
     }
 }
 
@@ -246,7 +247,7 @@ static inline __attribute__((always_inline)) void stream_block(TileStorage stora
         Bytes w = quad_bytes(storage, block, i);
         const int run = quads_per_sum(storage);
         bytes_dots(&w, x, row_bytes, rows, (i - first) % run == 0, sums);
-        if ((i - first) % run == run - 1 || i == end - 1) sums_widen(sums, rows, dot);
+        if ((i - first) % run == run - 1 || i == end - 1) sums_widen(sums, rows, false, dot);
     }
 }
 
@@ -406,17 +407,22 @@ static __attribute__((noinline)) void panel_unpack(const TileJob *job, int tile,
     }
 }
 
-/* The quads of a group times those of `rows` rows, as bytes, of which `run` go into a 16-bit sum. */
+/* `run` quads times those of `rows` rows, as bytes in one 16-bit sum, onto their sums or as their beginning. */
+static inline __attribute__((always_inline)) void panel_run(const uint8_t *quads, int run, const uint8_t *codes,
+                                                            size_t row_bytes, int rows, bool begins, li *dot) {
+    Bytes sums[BYTE_ROWS];
+    UNROLL for (int i = 0; i < run; i++, quads += sizeof(Bytes), codes += 4) {
+        Bytes w = {{vector_load(quads), vector_load(quads + 32)}};
+        bytes_dots(&w, codes, row_bytes, rows, i == 0, sums);
+    }
+    sums_widen(sums, rows, begins, dot);
+}
+
 static inline __attribute__((always_inline)) void
 panel_bytes(const uint8_t *quads, int n, int run, const uint8_t *codes, size_t row_bytes, int rows, li *dot) {
-    for (int i = 0; i < n; i += run) {
-        Bytes sums[PANEL_ROWS];
-        UNROLL for (int j = 0; j < run; j++) {
-            Bytes w = {{vector_load(quads + 64 * (i + j)), vector_load(quads + 64 * (i + j) + 32)}};
-            bytes_dots(&w, codes + 4 * (i + j), row_bytes, rows, j == 0, sums);
-        }
-        sums_widen(sums, rows, dot);
-    }
+    panel_run(quads, run, codes, row_bytes, rows, true, dot);
+    for (int i = run; i < n; i += run)
+        panel_run(quads + (size_t)i * sizeof(Bytes), run, codes + 4 * i, row_bytes, rows, false, dot);
 }
 
 static inline __attribute__((always_inline)) void panel_pairs(const uint8_t *quads, int n, const uint8_t *codes,
@@ -440,11 +446,15 @@ static inline __attribute__((always_inline)) void panel_block(const TileJob *job
         panel->first ? outputs_load(y + (size_t)r * job->y_stride, outputs) : lf_set(0.0f);
     for (int g = 0; g < x.n_groups; g++, x.codes += n_quads * bits / 2) {
         li dot[PANEL_ROWS];
-        UNROLL for (int r = 0; r < rows; r++) dot[r] = li_set(offset ? -offset * x.steps[r * x.n_groups + g].sum : 0);
-        if (run)
+        if (run) {
             panel_bytes(quads, n_quads, run, x.codes, x.row_bytes, rows, dot);
-        else
+            if (offset)
+                UNROLL for (int r = 0; r < rows; r++) dot[r] =
+                    li_sub(dot[r], li_set(offset * x.steps[r * x.n_groups + g].sum));
+        } else {
+            UNROLL for (int r = 0; r < rows; r++) dot[r] = li_set(0);
             panel_pairs(quads, n_quads, x.codes, x.row_bytes, bits, rows, dot);
+        }
         quads += (size_t)n_quads * (run ? sizeof(Bytes) : sizeof(Pairs));
         lf scale = lf_load(panel->scale + g * TILE_ROWS), bias = lf_load(panel->bias + g * TILE_ROWS);
         UNROLL for (int r = 0; r < rows; r++) acc[r] =
@@ -454,22 +464,25 @@ static inline __attribute__((always_inline)) void panel_block(const TileJob *job
 }
 
 typedef void PanelRows(const TileJob *job, const Panel *panel, int tile, int row, int rows);
-#define PANEL_HEIGHTS(name, bits, run)                                                                                \
+#define PANEL_HEIGHT(bits, run, rows)                        \
+    case rows:                                               \
+        panel_block(job, panel, tile, row, bits, run, rows); \
+        break;
+#define PANEL_HEIGHTS(name, bits, run, ...)                                                                           \
     static __attribute__((noinline)) void name(const TileJob *job, const Panel *panel, int tile, int row, int rows) { \
         switch (rows) {                                                                                               \
-        case 6: panel_block(job, panel, tile, row, bits, run, 6); break;                                              \
-        case 5: panel_block(job, panel, tile, row, bits, run, 5); break;                                              \
-        case 4: panel_block(job, panel, tile, row, bits, run, 4); break;                                              \
-        case 3: panel_block(job, panel, tile, row, bits, run, 3); break;                                              \
-        case 2: panel_block(job, panel, tile, row, bits, run, 2); break;                                              \
-        case 1: panel_block(job, panel, tile, row, bits, run, 1); break;                                              \
+            __VA_ARGS__                                                                                               \
+            PANEL_HEIGHT(bits, run, 4)                                                                                \
+            PANEL_HEIGHT(bits, run, 3)                                                                                \
+            PANEL_HEIGHT(bits, run, 2)                                                                                \
+            PANEL_HEIGHT(bits, run, 1)                                                                                \
         }                                                                                                             \
     }
-PANEL_HEIGHTS(panel_pairs_16, 16, 0)
-PANEL_HEIGHTS(panel_pairs_8, 8, 0)
-PANEL_HEIGHTS(panel_bytes_two, 8, 2)
-PANEL_HEIGHTS(panel_bytes_four, 8, 4)
-PANEL_HEIGHTS(panel_bytes_eight, 8, 8)
+PANEL_HEIGHTS(panel_pairs_16, 16, 0, PANEL_HEIGHT(16, 0, 6) PANEL_HEIGHT(16, 0, 5))
+PANEL_HEIGHTS(panel_pairs_8, 8, 0, PANEL_HEIGHT(8, 0, 6) PANEL_HEIGHT(8, 0, 5))
+PANEL_HEIGHTS(panel_bytes_two, 8, 2, )
+PANEL_HEIGHTS(panel_bytes_four, 8, 4, )
+PANEL_HEIGHTS(panel_bytes_eight, 8, 8, )
 
 static PanelRows *panel_rows(const TileJob *job) {
     if (job->x->bits == 16) return panel_pairs_16;
@@ -480,6 +493,7 @@ static PanelRows *panel_rows(const TileJob *job) {
 
 static void tiles_panel(const TileJob *job) {
     PanelRows *block = panel_rows(job);
+    const int most = multiplies_bytes(job->format->storage, job->x->bits) ? BYTE_ROWS : PANEL_ROWS;
     Panel panel;
     for (int first = 0, end; first < job->x->n_rows; first = end) {
         end = job->x->n_rows - first < CHUNK_ROWS ? job->x->n_rows : first + CHUNK_ROWS;
@@ -487,7 +501,7 @@ static void tiles_panel(const TileJob *job) {
             for (int tile = 0; tile < job->n_tiles; tile++) {
                 panel_unpack(job, tile, k, &panel);
                 for (int row = first, rows; row < end; row += rows) {
-                    rows = block_height(end - row, PANEL_ROWS);
+                    rows = block_height(end - row, most);
                     block(job, &panel, tile, row, rows);
                 }
             }
