@@ -50,7 +50,8 @@ LIB_OBJ := $(LIB_SRC:src/%.c=$(BUILD)/%.o) $(GEN_OBJ) $(if $(PAGE),$(BUILD)/gen/
 LIB := $(BUILD)/liblockstep.a
 PROGRAM := $(if $(wildcard src/cli/main.c),$(BUILD)/lockstep)
 
-all: $(PROGRAM) $(LIB) $(BUILD)/layers.ok
+# Who only builds the program, in a container for example, needs no Python.
+all: $(PROGRAM) $(LIB) $(if $(shell command -v python3),$(BUILD)/layers.ok)
 
 $(BUILD)/lockstep: $(BUILD)/cli/main.o $(LIB)
 	$(call say,LD $@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
