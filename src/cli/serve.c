@@ -16,6 +16,10 @@ static void show_address(const char *host, int port) {
     fprintf(stderr, "lockstep: listening on http://%s%s%s:%d\n", v6 ? "[" : "", host, v6 ? "]" : "", port);
 }
 
+static bool reached_from_here_alone(const char *host) {
+    return strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0 || strncmp(host, "127.", 4) == 0;
+}
+
 static bool parse_batch(const Args *args, int *out, Error *err) {
     const char *text = args_text(args, FLAG_BATCH);
     char *end;
@@ -75,6 +79,8 @@ int command_serve(const Args *args) {
     o.load.tokenizer = o.load.chat_template = LOAD_IF_THERE;
     bool ok = args_list(args, FLAG_API_KEY, &keys, &o.n_keys, &err);
     o.keys = keys;
+    if (ok && !o.n_keys && !o.key_file && !reached_from_here_alone(o.host))
+        log_warn("whoever reaches %s can use this server: --api-key-file FILE makes it ask for a key", o.host);
     if (ok && args_has(args, FLAG_CHECK)) ok = check_models(&o, &checks, &err);
     o.checks = checks;
     ok = ok && serve(&o, &err);

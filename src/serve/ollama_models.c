@@ -6,6 +6,7 @@
 #include "text/fim.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 typedef struct ModelSize {
@@ -129,6 +130,34 @@ static void write_info(Buffer *out, const ServedModel *m) {
                   model_hidden_size(model), family, model_vocab_size(model));
 }
 
+/* A parameter per line, as a Modelfile names them: what a request that says nothing about it gets. */
+static void add_number(Buffer *out, const char *name, float value) {
+    buffer_printf(out, "%s%-30s ", out->length ? "\n" : "", name);
+    json_write_double(out, rint((double)value * 1e6) / 1e6); /* 0.7, not the float next to it */
+}
+
+static void add_stop(Buffer *out, const Tokenizer *tokenizer, int32_t id) {
+    size_t n;
+    const char *token = tokenizer_token(tokenizer, id, &n);
+    if (!token) return;
+    buffer_printf(out, "%s%-30s ", out->length ? "\n" : "", "stop");
+    json_write_string(out, token, n, false);
+}
+
+static void write_parameters(Buffer *out, const Loaded *l) {
+    const Sampling *s = &l->defaults.sampling;
+    Buffer lines = {0};
+    add_number(&lines, "temperature", s->temperature);
+    if (s->top_k > 0) buffer_printf(&lines, "\n%-30s %d", "top_k", s->top_k);
+    if (s->top_p < 1) add_number(&lines, "top_p", s->top_p);
+    if (s->min_p > 0) add_number(&lines, "min_p", s->min_p);
+    if (s->repetition_penalty != 1) add_number(&lines, "repeat_penalty", s->repetition_penalty);
+    for (size_t i = 0; l->tokenizer && i < l->defaults.end_ids.n; i++)
+        add_stop(&lines, l->tokenizer, l->defaults.end_ids.ids[i]);
+    api_write_text(out, "parameters", buffer_string(&lines), lines.length);
+    buffer_clear(&lines);
+}
+
 void ollama_show(Exchange *x, void *context) {
     ApiError err = {0};
     ServedModel *m = NULL;
@@ -140,7 +169,11 @@ void ollama_show(Exchange *x, void *context) {
     }
     Buffer out = {0};
     const char *template = m->loaded.chat_template ? template_source(m->loaded.chat_template) : "";
-    buffer_text(&out, "{\"modelfile\": \"\", \"parameters\": \"\", ");
+    buffer_text(&out, "{\"modelfile\": \"\", ");
+    if (model_has_head(m->loaded.model)) {
+        write_parameters(&out, &m->loaded);
+        buffer_text(&out, ", ");
+    }
     api_write_text(&out, "template", template, strlen(template));
     buffer_text(&out, ", ");
     api_write_time(&out, "modified_at", m->created, 0);

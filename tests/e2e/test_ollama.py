@@ -129,6 +129,13 @@ def test_models(serve):
     assert parameters == 2 * v * v + 3 * v + 3 * 64 * v + 4 * v * v and show["details"]["parameter_size"] == f"{parameters / 1e6:.2f}M"
 
 
+def test_show_names_the_defaults_as_a_modelfile_does(serve):
+    sampling = {"do_sample": True, "temperature": 0.7, "top_k": 20, "top_p": 0.95, "repetition_penalty": 1.05}
+    shown = serve(["Red"], generation=sampling).post("/api/show", {"model": "m"})[1]["parameters"]
+    assert [line.split() for line in shown.splitlines()] == [
+        ["temperature", "0.7"], ["top_k", "20"], ["top_p", "0.95"], ["repeat_penalty", "1.05"], ["stop", '"<|end|>"']]
+
+
 def test_format(serve):
     s = serve(["Red"], context=512)
     schema = {"type": "object", "properties": {"kleur": {"enum": ["rood"]}}, "required": ["kleur"], "additionalProperties": False}

@@ -304,6 +304,16 @@ def test_a_template_that_does_not_parse_is_no_secret(program, tmp_path):
     assert "template" not in done.stderr and done.returncode == 1
 
 
+def test_who_is_open_to_others_is_told(program, tmp_path):
+    write_tape(tmp_path / "m", ["Red"])
+
+    def said(*arguments):  # 192.0.2.1 is nobody's (RFC 5737): what can be said before it cannot be bound
+        return subprocess.run([str(program), "serve", str(tmp_path / "m"), *arguments], capture_output=True, text=True, timeout=60, check=False).stderr
+
+    assert "whoever reaches 192.0.2.1 can use this server" in said("--host", "192.0.2.1")
+    assert "whoever" not in said("--host", "192.0.2.1", "--api-key", "one")
+
+
 def test_an_answer_has_a_least_length(serve):
     s = serve(["Red", " wine"])
     ask = {"messages": [{"role": "user", "content": "x"}], "temperature": 0, "max_tokens": 20}
