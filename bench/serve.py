@@ -239,7 +239,8 @@ def read_load(clients, prompts):
     first = [t[0] - answer.sent for t, answer in zip(times, answers)]
     gaps = [b - a for t in times for a, b in zip(t, t[1:])]
     return {"tokens/s": len(answers) * OUT / seconds, "first token, median": statistics.median(first),
-            "first token, 95 %": percentile(first, 0.95), "gap, 95 %": percentile(gaps, 0.95)}
+            "first token, 95 %": percentile(first, 0.95), "gap, 95 %": percentile(gaps, 0.95),
+            "gap, mean": statistics.mean(gaps), "gap, longest": max(gaps)}  # one may be late seldom, and very late
 
 
 def read_long_prompt(clients, streamed, long_prompt):
@@ -373,7 +374,8 @@ def page(sides, version, found, rounds):
         f"- {datetime.date.today()}, {machine()}",
         f"- lockstep {version}; llama-server from the source archive of llama-cpp-python (bench/build_peer.py), Release, native", "",
         f"{CLIENTS} clients stream {REQUESTS} answers of {OUT} tokens, greedy, end token ignored, from /v1/completions. "
-        "Prompts are token ids, the same for both. A gap is the time between two pieces of an answer's text. `1B` is the llama of random weights of "
+        "Prompts are token ids, the same for both. A gap is the time between two pieces of an answer's text; llama-server lets its "
+        "streams wait seldom but long, while it reads prompts, which its gap at 95 % does not show and its mean does. `1B` is the llama of random weights of "
         "[benchmarks.md](benchmarks.md); the whole text of an answer is what its weights make of it, on either side.", "",
         *load_table(found), "",
         "The first load with `--activations 8`, our numeric setting of the precision that llama-server always computes in:", "",
