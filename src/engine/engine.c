@@ -53,6 +53,7 @@ Engine *engine_new(const EngineOptions *options, Error *err) {
         return NULL;
     }
     e->options = *options;
+    if (e->options.max_running <= 0) e->options.max_running = ENGINE_RUNNING;
     if (e->options.max_waiting <= 0) e->options.max_waiting = MAX_WAITING;
     pthread_mutex_init(&e->lock, NULL);
     pthread_cond_init(&e->wake, NULL);
@@ -278,33 +279,44 @@ void engine_free(Engine *e) {
     mem_free(e);
 }
 
+/* Whether as many wait as may, beyond those for whom there is a seat. The lock is held. */
+static bool queue_is_full(const Engine *e, const EngineModel *m) {
+    int seats = e->options.max_running - m->counts.running, waiting = m->counts.waiting + (int)m->n_incoming;
+    return waiting >= e->options.max_waiting + (seats > 0 ? seats : 0);
+}
+
 /* The lock is held. */
-static EngineAnswer put_incoming(Engine *e, EngineModel *m, Job *job, Error *err) {
+static EngineAnswer put_incoming(Engine *e, EngineModel *m, Job *const *jobs, int n, Error *err) {
     if (e->draining || e->ending) {
         error_set(err, "the server is stopping");
         return ENGINE_FULL;
     }
-    if (m->counts.waiting + (int)m->n_incoming >= e->options.max_waiting) {
-        m->refused++;
+    if (queue_is_full(e, m)) {
+        m->refused += (uint64_t)n;
         error_set(err, "%d requests wait already", e->options.max_waiting);
         return ENGINE_FULL;
     }
-    Job **incoming = mem_room(m->incoming, m->n_incoming, &m->capacity, sizeof *incoming);
-    if (!incoming) {
-        error_memory(err, "a request");
-        return ENGINE_FULL;
+    while (m->n_incoming + (size_t)n > m->capacity) {
+        Job **incoming = mem_grow(m->incoming, &m->capacity, sizeof *incoming);
+        if (!incoming) {
+            error_memory(err, "a request");
+            return ENGINE_FULL;
+        }
+        m->incoming = incoming;
     }
-    m->incoming = incoming;
-    incoming[m->n_incoming++] = job;
-    job_hold(job);
+    for (int i = 0; i < n; i++) {
+        m->incoming[m->n_incoming++] = jobs[i];
+        job_hold(jobs[i]);
+    }
     pthread_cond_signal(&e->wake);
     return ENGINE_TAKEN;
 }
 
-EngineAnswer engine_submit(Engine *e, EngineModel *m, Job *job, Error *err) {
-    if (!request_check(job_request(job), m->loaded->model, m->loaded->tokenizer, err)) return ENGINE_REFUSED;
+EngineAnswer engine_submit(Engine *e, EngineModel *m, Job *const *jobs, int n, Error *err) {
+    for (int i = 0; i < n; i++)
+        if (!request_check(job_request(jobs[i]), m->loaded->model, m->loaded->tokenizer, err)) return ENGINE_REFUSED;
     pthread_mutex_lock(&e->lock);
-    EngineAnswer answer = put_incoming(e, m, job, err);
+    EngineAnswer answer = put_incoming(e, m, jobs, n, err);
     pthread_mutex_unlock(&e->lock);
     return answer;
 }

@@ -7,9 +7,11 @@
 #include "engine/load.h"
 #include "engine/prefix.h"
 
+enum { ENGINE_RUNNING = 64 };
+
 typedef struct EngineOptions {
-    int max_running; /* sequences of one model in a step; 0: 64 */
-    int max_waiting; /* jobs beyond them before new ones are refused; 0: 256 */
+    int max_running; /* sequences of one model in a step; 0: ENGINE_RUNNING */
+    int max_waiting; /* sequences beyond them before new jobs are refused; 0: 256 */
     size_t
         memory; /* bytes for the states of one model, cached prefixes included; 0: half of what the system has free */
     int chunk;  /* --batch: most rows of a step; 0: 512 */
@@ -45,9 +47,10 @@ EngineModel *engine_add_model(Engine *e, const Loaded *loaded, Error *err);
 void engine_remove_model(Engine *e, EngineModel *m);
 
 typedef enum EngineAnswer { ENGINE_TAKEN, ENGINE_FULL, ENGINE_REFUSED } EngineAnswer;
-/* From any thread. The engine holds the job until its last event. ENGINE_FULL: too many wait, try later.
- * ENGINE_REFUSED: the request can not run (err says why: over-long prompt with both numbers, ...). */
-EngineAnswer engine_submit(Engine *e, EngineModel *m, Job *job, Error *err);
+/* From any thread; all of the jobs or none. The engine holds each until its last event. ENGINE_FULL: too many wait, try
+ * later; where there is room for one all are taken, or a large batch would never be. ENGINE_REFUSED: one of them can
+ * not run (err says why: over-long prompt with both numbers, ...). */
+EngineAnswer engine_submit(Engine *e, EngineModel *m, Job *const *jobs, int n, Error *err);
 
 EngineCounts engine_counts(Engine *e, EngineModel *m);
 void engine_drain(Engine *e); /* no new jobs */

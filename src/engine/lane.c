@@ -14,7 +14,6 @@
 #include <string.h>
 
 enum {
-    MAX_RUNNING = 64,
     STEP_ROWS = 512,
     WORTH_WAITING = 32, /* tokens another prompt must share beyond the cache for a prompt to wait for it */
     LEAST_CHUNK = 8,    /* rows of prompts in a step, while nobody streams; */
@@ -61,7 +60,7 @@ struct Lane {
 
 static bool lane_allocate(Lane *l, const EngineOptions *o, Error *err) {
     size_t memory = o->memory ? o->memory : mem_available() / 2;
-    l->max_running = o->max_running > 0 ? o->max_running : MAX_RUNNING;
+    l->max_running = o->max_running > 0 ? o->max_running : ENGINE_RUNNING;
     l->max_rows = o->chunk > 0 ? o->chunk : STEP_ROWS;
     if (l->max_rows < l->max_running) l->max_rows = l->max_running;
     l->rows = mem_array((size_t)l->max_rows, sizeof *l->rows);

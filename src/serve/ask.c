@@ -156,16 +156,16 @@ static bool make_choices(Ask *a, const AskOptions *o, Error *err) {
     return (a->again && a->silence) || error_memory(err, "the answer");
 }
 
-/* When one is refused, those before it are cancelled with the ask. */
-static bool submit(Ask *a, const AskOptions *o, int i, ApiError *err) {
+static bool submit(Ask *a, const AskOptions *o, ApiError *err) {
     Error why = {""};
-    switch (engine_submit(server_engine(o->server), o->model->lane, a->jobs[i], &why)) {
+    switch (engine_submit(server_engine(o->server), o->model->lane, a->jobs, a->n_jobs, &why)) {
     case ENGINE_TAKEN: return true;
     case ENGINE_FULL: return api_refuse_error(err, 503, NULL, &why);
     default: break;
     }
     api_refuse_error(err, 400, NULL, &why);
-    if (o->requests[i].n_prompt > model_context(o->model->loaded.model)) err->code = "context_length_exceeded";
+    for (int i = 0; i < a->n_jobs; i++)
+        if (o->requests[i].n_prompt > model_context(o->model->loaded.model)) err->code = "context_length_exceeded";
     return false;
 }
 
@@ -178,8 +178,7 @@ bool ask_start(const AskOptions *o, Ask **out, ApiError *err) {
     model_hold(a->model);
     a->bell = (Bell){.server = o->server, .answer = ask_look, .context = a};
     bool ok = make_choices(a, o, &why) || api_refuse_error(err, 500, NULL, &why);
-    for (int i = 0; ok && i < a->n_jobs; i++) ok = submit(a, o, i, err);
-    if (!ok) {
+    if (!ok || !submit(a, o, err)) {
         ask_free(a);
         return false;
     }

@@ -9,6 +9,7 @@
 #include "support/storm.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -82,7 +83,7 @@ static void ask(Engine *e, EngineModel *m, const StormRequest *r, StormAnswer *a
     bell_init(&bell);
     Job *job = job_new(&r->request, r->n_choices, bell_ring, &bell, &err);
     assert_non_null(job);
-    if (engine_submit(e, m, job, &err) != ENGINE_TAKEN) fail_msg("%s", err.text);
+    if (engine_submit(e, m, &job, 1, &err) != ENGINE_TAKEN) fail_msg("%s", err.text);
     int left = r->n_choices;
     for (int n = 1; left > 0; n++) {
         bell_wait(&bell);
@@ -157,11 +158,11 @@ static void whoever_lets_go_is_forgotten(void **state) {
     bell_init(&bell);
     for (int i = 0; i < 20; i++) {
         Job *job = job_new(&r, 2, bell_ring, &bell, NULL);
-        assert_int_equal(engine_submit(e, m, job, NULL), ENGINE_TAKEN);
+        assert_int_equal(engine_submit(e, m, &job, 1, NULL), ENGINE_TAKEN);
         job_release(job);
     }
     Job *unread = job_new(&r, 1, bell_ring, &bell, NULL);
-    assert_int_equal(engine_submit(e, m, unread, NULL), ENGINE_TAKEN);
+    assert_int_equal(engine_submit(e, m, &unread, 1, NULL), ENGINE_TAKEN);
     bell_wait(&bell);
     engine_free(e);
     StormAnswer answer = {.finish = FINISH_NONE};
@@ -185,7 +186,7 @@ static void what_can_not_run_is_refused(void **state) {
     Bell bell;
     bell_init(&bell);
     Job *job = job_new(&r, 1, bell_ring, &bell, NULL);
-    assert_int_equal(engine_submit(e, m, job, &err), ENGINE_REFUSED);
+    assert_int_equal(engine_submit(e, m, &job, 1, &err), ENGINE_REFUSED);
     assert_string_equal(err.text, "the prompt has 300 tokens, the context holds 256: shorten the prompt");
     job_release(job);
     Job *jobs[8];
@@ -193,7 +194,7 @@ static void what_can_not_run_is_refused(void **state) {
     r = long_request(ids, 30);
     for (int i = 0; i < 8; i++) {
         jobs[i] = job_new(&r, 1, bell_ring, &bell, NULL);
-        n_full += engine_submit(e, m, jobs[i], &err) == ENGINE_FULL;
+        n_full += engine_submit(e, m, &jobs[i], 1, &err) == ENGINE_FULL;
     }
     assert_true(n_full >= 5);
     assert_string_equal(err.text, "1 requests wait already");
@@ -201,10 +202,41 @@ static void what_can_not_run_is_refused(void **state) {
     for (int i = 0; i < 8; i++) job_release(jobs[i]);
     engine_drain(e);
     job = job_new(&r, 1, bell_ring, &bell, NULL);
-    assert_int_equal(engine_submit(e, m, job, &err), ENGINE_FULL);
+    assert_int_equal(engine_submit(e, m, &job, 1, &err), ENGINE_FULL);
     assert_string_equal(err.text, "the server is stopping");
     job_release(job);
     engine_free(e);
+    bell_clear(&bell);
+}
+
+static void wait_at(void *gate) {
+    while (sem_wait(gate) != 0) continue; /* EINTR */
+}
+
+/* Seats that are free are no queue; and a batch is taken whole where one would be. The thread is kept from taking
+ * anybody meanwhile. */
+static void who_has_a_seat_does_not_wait(void **state) {
+    (void)state;
+    static int32_t ids[30];
+    Error err = {""};
+    EngineModel *m;
+    Engine *e = new_engine(&(EngineOptions){.memory = SIZE_MAX, .max_waiting = 2, .max_running = 4}, &m);
+    Request r = long_request(ids, 30);
+    Bell bell;
+    Job *jobs[8];
+    sem_t gate;
+    bell_init(&bell);
+    sem_init(&gate, 0, 0);
+    assert_true(engine_post(e, wait_at, &gate));
+    for (int i = 0; i < 8; i++) jobs[i] = job_new(&r, 1, bell_ring, &bell, NULL);
+    for (int i = 0; i < 5; i++) assert_int_equal(engine_submit(e, m, &jobs[i], 1, &err), ENGINE_TAKEN);
+    assert_int_equal(engine_submit(e, m, &jobs[5], 2, &err), ENGINE_TAKEN); /* the place that is left, and one more */
+    assert_int_equal(engine_submit(e, m, &jobs[7], 1, &err), ENGINE_FULL);
+    assert_string_equal(err.text, "2 requests wait already");
+    sem_post(&gate);
+    for (int i = 0; i < 8; i++) job_release(jobs[i]);
+    engine_free(e);
+    sem_destroy(&gate);
     bell_clear(&bell);
 }
 
@@ -225,7 +257,7 @@ static void a_prompt_can_be_scored(void **state) {
         StormAnswer answer = {.finish = FINISH_NONE};
         bell_init(&bell);
         Job *job = job_new(&r.request, 1, bell_ring, &bell, NULL);
-        assert_int_equal(engine_submit(e, m, job, NULL), ENGINE_TAKEN);
+        assert_int_equal(engine_submit(e, m, &job, 1, NULL), ENGINE_TAKEN);
         bell_wait(&bell);
         assert_int_equal(storm_take(job, &answer), 1);
         assert_int_equal(answer.finish, FINISH_LENGTH);
@@ -256,6 +288,7 @@ int main(void) {
         cmocka_unit_test(clients_in_threads_get_what_they_get_alone),
         cmocka_unit_test(whoever_lets_go_is_forgotten),
         cmocka_unit_test(what_can_not_run_is_refused),
+        cmocka_unit_test(who_has_a_seat_does_not_wait),
         cmocka_unit_test(a_prompt_can_be_scored),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
