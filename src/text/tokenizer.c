@@ -298,6 +298,32 @@ bool tokenizer_encode(const Tokenizer *t, const char *text, size_t n, unsigned f
     return ok;
 }
 
+/* ---- pairs ---- */
+
+/* How many of `max` ids two texts of *a and *b keep: the shorter one at most half, the longer, of equals the second,
+ * the rest. */
+static void cut_longest_first(size_t max, size_t *a, size_t *b) {
+    size_t *shorter = *a > *b ? b : a, *longer = *a > *b ? a : b;
+    if (*a + *b <= max) return;
+    if (*shorter > max / 2) *shorter = max / 2;
+    *longer = max - *shorter;
+}
+
+bool tokenizer_pair(const Tokenizer *t, const IdList *first, const IdList *second, size_t max, IdList *ids,
+                    IdList *types, size_t *n_cut, Error *err) {
+    const Postprocessor *p = &t->postprocessor;
+    size_t added = postprocessor_pair_added(p), ids_before = ids->n, types_before = types->n;
+    IdList a = *first, b = *second;
+    if (p->pair.n == 0) return error_set(err, "the tokenizer's files do not say how two texts become a pair");
+    if (max <= added) return error_set(err, "%zu tokens are too few for a pair: its special ones are %zu", max, added);
+    cut_longest_first(max - added, &a.n, &b.n);
+    *n_cut = first->n + second->n - a.n - b.n;
+    if (postprocess_pair(p, &a, &b, ids, types, err)) return true;
+    ids->n = ids_before;
+    types->n = types_before;
+    return false;
+}
+
 /* ---- tokens ---- */
 
 int32_t tokenizer_size(const Tokenizer *t) {

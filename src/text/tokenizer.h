@@ -32,6 +32,13 @@ void tokenizer_free(Tokenizer *t);
  * threads. */
 bool tokenizer_encode(const Tokenizer *t, const char *text, size_t n, unsigned flags, IdList *out, Error *err);
 
+/* Appends the ids of two texts, which were encoded without special tokens, as the pair that the post-processor makes of
+ * them, and to `types` the type of each. Where they are more than `max`, tokens are left out as truncation
+ * "longest_first" does it: the longer text loses its end, and where that is not enough each keeps about half; *n_cut:
+ * how many. */
+bool tokenizer_pair(const Tokenizer *t, const IdList *first, const IdList *second, size_t max, IdList *ids,
+                    IdList *types, size_t *n_cut, Error *err);
+
 /* The number of ids, added tokens included: 1 + the largest id. */
 int32_t tokenizer_size(const Tokenizer *t);
 int32_t tokenizer_find(const Tokenizer *t, const char *token); /* -1 when absent */
