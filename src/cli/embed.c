@@ -109,7 +109,7 @@ static bool run_texts(Embedder *e, const Texts *t, float *vectors, Error *err) {
     EmbedInput *inputs = mem_array(t->n, sizeof *inputs);
     if (!inputs) return error_memory(err, "the texts");
     for (size_t i = 0; i < t->n; i++)
-        inputs[i] = (EmbedInput){t->ids.ids + (i ? t->ends[i - 1] : 0), text_length(t, i), t->n_prompts[i]};
+        inputs[i] = (EmbedInput){t->ids.ids + (i ? t->ends[i - 1] : 0), text_length(t, i), t->n_prompts[i], NULL};
     bool ok = embedder_run(e, inputs, (int)t->n, vectors, show_progress, NULL, err);
     progress_clear();
     mem_free(inputs);
@@ -145,7 +145,7 @@ int command_embed(const Args *args) {
     if (!setup_load(args, by_ids ? LOAD_NOT : LOAD_NEEDED, LOAD_NOT, &loaded, &err)) return complain(&err);
     Embedder *e = embedder_new(loaded.folder.data, loaded.model, loaded.tokenizer, &err);
     texts.embedder = e;
-    bool ok = e && embed_texts(args, e, &texts, &err);
+    bool ok = e && embedder_needs_vectors(e, &err) && embed_texts(args, e, &texts, &err);
     embedder_free(e);
     id_list_clear(&texts.ids);
     mem_free(texts.ends);

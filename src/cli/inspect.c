@@ -2,14 +2,13 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/setup.h"
-#include "engine/embed_plan.h"
+#include "engine/embed.h"
 
 /* How vectors would be made of it. */
 static bool describe_vectors(const Loaded *l, Buffer *out, Error *err) {
     EmbedPlan plan;
-    bool encoder = model_is_encoder(l->model);
-    if (!embed_plan_read(l->folder.data, model_hidden_size(l->model), encoder, l->pool, &plan, err)) return false;
-    embed_plan_describe(&plan, encoder, out);
+    if (!embedder_plan_read(l->folder.data, l->model, &plan, err)) return false;
+    embed_plan_describe(&plan, model_is_encoder(l->model), out);
     embed_plan_clear(&plan);
     return true;
 }

@@ -3,6 +3,7 @@
  * step early, as in any prefill. */
 #include "engine/embed.h"
 #include "base/memory.h"
+#include "engine/cross_encoder.h"
 #include "text/affixes.h"
 #include "text/normalize.h"
 
@@ -38,6 +39,11 @@ static bool make_lower(Embedder *e, Error *err) {
            error_memory(err, "a normalizer");
 }
 
+bool embedder_plan_read(const char *folder, Model *m, EmbedPlan *out, Error *err) {
+    if (model_labels(m)) return cross_encoder_plan_read(folder, m, out, err);
+    return embed_plan_read(folder, model_hidden_size(m), model_is_encoder(m), model_pool(m), out, err);
+}
+
 Embedder *embedder_new(const char *folder, Model *m, const Tokenizer *tokenizer, Error *err) {
     Embedder *e = mem_zeroed(1, sizeof *e);
     int hidden = model_hidden_size(m);
@@ -49,7 +55,7 @@ Embedder *embedder_new(const char *folder, Model *m, const Tokenizer *tokenizer,
     e->tokenizer = tokenizer;
     arena_init(&e->arena);
     e->empty = arena_mark(&e->arena);
-    if (!embed_plan_read(folder, hidden, model_is_encoder(m), model_pool(m), &e->plan, err) || !make_lower(e, err)) {
+    if (!embedder_plan_read(folder, m, &e->plan, err) || !make_lower(e, err)) {
         embedder_free(e);
         return NULL;
     }
@@ -91,6 +97,16 @@ const EmbedPlan *embedder_plan(const Embedder *e) {
     return &e->plan;
 }
 
+bool embedder_scores_pairs(const Embedder *e) {
+    return e->plan.n_labels > 0;
+}
+
+bool embedder_needs_vectors(const Embedder *e, Error *err) {
+    return !embedder_scores_pairs(e) ||
+           error_set(err, "this model is a cross-encoder: it scores pairs of texts (lockstep rerank, /v1/rerank), and "
+                          "gives no vectors");
+}
+
 /* ---- text to ids ---- */
 
 /* As truncation does: the text loses its end, the special tokens stay. */
@@ -109,7 +125,8 @@ static bool cut_ids(const Embedder *e, IdList *ids, Error *err) {
     return ok;
 }
 
-static bool encode_joined(const Embedder *e, const char *prompt, const char *text, size_t n, IdList *out, Error *err) {
+static bool encode_joined(const Embedder *e, const char *prompt, const char *text, size_t n, unsigned flags,
+                          IdList *out, Error *err) {
     Buffer joined = {0};
     NormalizeScratch scratch = {0};
     size_t origin = 0;
@@ -117,7 +134,7 @@ static bool encode_joined(const Embedder *e, const char *prompt, const char *tex
     buffer_append(&joined, text, n);
     bool ok = !joined.failed || error_memory(err, "a text");
     if (ok && e->lower.n) ok = normalize(&e->lower, &scratch, &joined, &origin, err);
-    ok = ok && tokenizer_encode(e->tokenizer, buffer_string(&joined), joined.length, ENCODE_SPECIAL, out, err);
+    ok = ok && tokenizer_encode(e->tokenizer, buffer_string(&joined), joined.length, flags, out, err);
     normalize_scratch_clear(&scratch);
     buffer_clear(&joined);
     return ok;
@@ -126,19 +143,23 @@ static bool encode_joined(const Embedder *e, const char *prompt, const char *tex
 /* The prompt's ids, without a special token that would end it. */
 static bool count_prompt(const Embedder *e, const char *prompt, int *out, Error *err) {
     IdList ids = {0};
-    if (!encode_joined(e, prompt, "", 0, &ids, err)) return false;
+    if (!encode_joined(e, prompt, "", 0, ENCODE_SPECIAL, &ids, err)) return false;
     bool ends = ids.n > 0 && tokenizer_is_special(e->tokenizer, ids.ids[ids.n - 1]);
     *out = (int)ids.n - ends;
     id_list_clear(&ids);
     return true;
 }
 
+static bool needs_tokenizer(const Embedder *e, Error *err) {
+    return e->tokenizer || error_set(err, "there is no tokenizer, so texts have to be given as ids");
+}
+
 bool embedder_encode(const Embedder *e, const char *prompt, const char *text, size_t n, IdList *ids, int *n_prompt,
                      size_t *n_whole, Error *err) {
     IdList own = {0};
     int left_out = 0;
-    if (!e->tokenizer) return error_set(err, "there is no tokenizer, so texts have to be given as ids");
-    bool ok = encode_joined(e, prompt, text, n, &own, err);
+    if (!embedder_needs_vectors(e, err) || !needs_tokenizer(e, err)) return false;
+    bool ok = encode_joined(e, prompt, text, n, ENCODE_SPECIAL, &own, err);
     size_t whole = own.n;
     ok = ok && (whole <= (size_t)embedder_max_tokens(e) || cut_ids(e, &own, err));
     if (ok && prompt && *prompt && e->plan.without_prompt) ok = count_prompt(e, prompt, &left_out, err);
@@ -149,6 +170,32 @@ bool embedder_encode(const Embedder *e, const char *prompt, const char *text, si
     if (ok) *n_whole = whole;
     id_list_clear(&own);
     return ok;
+}
+
+bool embedder_encode_side(const Embedder *e, const char *prompt, const char *text, size_t n, IdList *ids, Error *err) {
+    return needs_tokenizer(e, err) && encode_joined(e, prompt, text, n, 0, ids, err);
+}
+
+/* What a classifier of the last row does not read: padding tokens that the pair ends in. */
+static size_t trailing_padding(const Embedder *e, const IdList *ids, size_t start) {
+    int32_t padding = model_classifier_padding(e->model);
+    size_t n = 0;
+    if (model_classifier_pool(e->model) != CLASSIFIER_LAST || padding < 0) return 0;
+    while (ids->n - n > start + 1 && ids->ids[ids->n - n - 1] == padding) n++;
+    return n;
+}
+
+bool embedder_encode_pair(const Embedder *e, const IdList *first, const IdList *second, IdList *ids, IdList *types,
+                          size_t *n_cut, Error *err) {
+    size_t start = ids->n, types_start = types->n, max = (size_t)embedder_max_tokens(e);
+    if (!needs_tokenizer(e, err) || !tokenizer_pair(e->tokenizer, first, second, max, ids, types, n_cut, err))
+        return false;
+    size_t padding = trailing_padding(e, ids, start);
+    ids->n -= padding;
+    types->n -= padding;
+    bool typed = !e->plan.one_type && model_token_types(e->model) > 1;
+    for (size_t i = types_start; i < types->n && !typed; i++) types->ids[i] = 0;
+    return true;
 }
 
 /* ---- a step ---- */
@@ -234,6 +281,7 @@ static bool fill_rows(Run *r) {
             *row++ = (Row){.state = e->states[i],
                            .position = at,
                            .token = in->ids[at],
+                           .token_type = in->types ? in->types[at] : 0,
                            .wants_logits = pooling_wants(&e->plan.pool, in->n_prompt, in->n, at)};
     }
     return true;
@@ -252,16 +300,19 @@ static bool check_faults(const Run *r, int n_rows) {
 
 /* ---- from rows to vectors ---- */
 
-static bool run_stage(Embedder *e, const EmbedStage *s, const float *x, int n, float *y) {
+static bool run_stage(Embedder *e, const EmbedStage *s, const float *x, int n, float *y, Error *err) {
     Pool *pool = model_pool(e->model);
-    if (s->kind == STAGE_UNIT) {
+    if (s->kind == STAGE_CLASSIFIER) return model_classify(e->model, x, n, y, err);
+    if (s->kind == STAGE_ACT) {
+        ops_act(pool, s->act, x, y, n, s->outputs);
+    } else if (s->kind == STAGE_UNIT) {
         for (int i = 0; i < n; i++)
             pooling_unit(x + (size_t)i * (size_t)s->inputs, y + (size_t)i * (size_t)s->inputs, s->inputs);
     } else if (s->kind == STAGE_LAYER_NORM) {
         ops_layer_norm(pool, x, s->weight, s->bias, 1e-5f, y, n, s->inputs);
     } else {
         LinearJob job = {s->linear, activations_new(&e->arena, x, n, s->inputs, 16), y};
-        if (!job.x || !linear_apply(&job, 1, pool, &e->arena)) return false;
+        if (!job.x || !linear_apply(&job, 1, pool, &e->arena)) return error_memory(err, "the vectors");
         if (s->act != ACT_NONE) ops_act(pool, s->act, y, y, n, s->outputs);
         if (s->residual) ops_add(pool, y, x, y, n, s->outputs);
     }
@@ -269,13 +320,14 @@ static bool run_stage(Embedder *e, const EmbedStage *s, const float *x, int n, f
 }
 
 /* The stages over n pooled vectors, into out [n][size]. */
-static bool run_stages(Embedder *e, int n, float *out) {
+static bool run_stages(Embedder *e, int n, float *out, Error *err) {
     const float *x = e->pooled;
     arena_rewind(&e->arena, e->empty);
     for (int i = 0; i < e->plan.n_stages; i++) {
         const EmbedStage *s = &e->plan.stages[i];
         float *y = arena_array(&e->arena, (size_t)n * (size_t)s->outputs, sizeof *y);
-        if (!y || !run_stage(e, s, x, n, y)) return false;
+        if (!y) return error_memory(err, "the vectors");
+        if (!run_stage(e, s, x, n, y, err)) return false;
         x = y;
     }
     memcpy(out, x, (size_t)n * (size_t)e->plan.size * sizeof *out);
@@ -303,8 +355,7 @@ static bool take_vectors(Run *r, const float *vectors) {
         if (p->first + p->n == in->n) pooling_finish(pool, e->pooled + (size_t)done++ * width);
     }
     int first = r->text - done; /* those completed end where the next step begins */
-    return done == 0 || run_stages(e, done, r->out + (size_t)first * (size_t)e->plan.size) ||
-           error_memory(r->err, "the vectors");
+    return done == 0 || run_stages(e, done, r->out + (size_t)first * (size_t)e->plan.size, r->err);
 }
 
 /* A text that goes on is part 0 of the next step. */

@@ -26,17 +26,25 @@ static bool make_path(const Reader *r, const char *path, const char *name, char 
     return n < MAX_PATH_BYTES || error_set(r->err, "modules.json: the path \"%.80s\" is too long", path);
 }
 
-/* An object in FOLDER/PATH/NAME; *out NULL when there is no such file. */
-static bool read_object(const Reader *r, const char *path, const char *name, JsonDoc **out) {
-    char full[MAX_PATH_BYTES];
+/* An object in the file of that path; *out NULL when there is no such file. */
+static bool read_object_file(const char *full, JsonDoc **out, Error *err) {
     *out = NULL;
-    if (!make_path(r, path, name, full)) return false;
     if (access(full, F_OK) != 0) return true;
-    if (!(*out = json_parse_file(full, 0, r->err))) return false;
+    if (!(*out = json_parse_file(full, 0, err))) return false;
     if (json_root(*out)->type == JSON_OBJECT) return true;
     json_free(*out);
     *out = NULL;
-    return error_set(r->err, "%s: is not a JSON object", full);
+    return error_set(err, "%s: is not a JSON object", full);
+}
+
+static bool read_object(const Reader *r, const char *path, const char *name, JsonDoc **out) {
+    char full[MAX_PATH_BYTES];
+    *out = NULL;
+    return make_path(r, path, name, full) && read_object_file(full, out, r->err);
+}
+
+bool embed_plan_file(const char *folder, const char *name, JsonDoc **out, Error *err) {
+    return read_object(&(Reader){.folder = folder, .err = err}, "", name, out);
 }
 
 static bool read_needed(const Reader *r, const char *path, const char *name, JsonDoc **out) {
@@ -122,20 +130,21 @@ static bool read_pooling(Reader *r, const char *path) {
 
 /* ---- dense layers and norms ---- */
 
-static EmbedStage *add_stage(Reader *r, StageKind kind) {
-    EmbedPlan *p = r->plan;
-    if (p->n_stages == MAX_STAGES) {
-        error_set(r->err, "modules.json: more than %d modules", MAX_STAGES);
-        return NULL;
-    }
+EmbedStage *embed_plan_add(EmbedPlan *p, StageKind kind, Error *err) {
     EmbedStage *list = mem_resize(p->stages, (size_t)p->n_stages + 1, sizeof *list);
     if (!list) {
-        error_memory(r->err, "the modules");
+        error_memory(err, "the modules");
         return NULL;
     }
     p->stages = list;
     list[p->n_stages] = (EmbedStage){.kind = kind, .inputs = p->size, .outputs = p->size};
     return &list[p->n_stages++];
+}
+
+static EmbedStage *add_stage(Reader *r, StageKind kind) {
+    if (r->plan->n_stages < MAX_STAGES) return embed_plan_add(r->plan, kind, r->err);
+    error_set(r->err, "modules.json: more than %d modules", MAX_STAGES);
+    return NULL;
 }
 
 static bool open_weights(const Reader *r, const char *path, EmbedStage *s) {
@@ -187,19 +196,24 @@ typedef struct ActName {
     Activation act;
 } ActName;
 
-/* torch's classes, by the last part of their names. */
-static bool read_activation(const Reader *r, const char *path, const JsonValue *v, Activation *out) {
+bool embed_plan_activation(const char *name, Activation *out) {
     static const ActName names[] = {{"Identity", ACT_NONE}, {"Tanh", ACT_TANH}, {"ReLU", ACT_RELU},
                                     {"GELU", ACT_GELU},     {"SiLU", ACT_SILU}, {"Sigmoid", ACT_SIGMOID}};
-    const JsonValue *said = json_get(v, "activation_function");
-    const char *text = json_string(said), *dot = text ? strrchr(text, '.') : NULL, *name = dot ? dot + 1 : text;
-    *out = said && said->type == JSON_NULL ? ACT_NONE : ACT_TANH; /* what Dense has when nothing is said */
-    for (size_t i = 0; name && i < sizeof names / sizeof *names; i++)
-        if (strcmp(names[i].name, name) == 0) {
+    const char *dot = strrchr(name, '.'), *last = dot ? dot + 1 : name;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i].name, last) == 0) {
             *out = names[i].act;
             return true;
         }
-    return !name || error_set(r->err, "%s/config.json: the activation \"%.60s\" is not known here", path, text);
+    return false;
+}
+
+static bool read_activation(const Reader *r, const char *path, const JsonValue *v, Activation *out) {
+    const JsonValue *said = json_get(v, "activation_function");
+    const char *text = json_string(said);
+    *out = said && said->type == JSON_NULL ? ACT_NONE : ACT_TANH; /* what Dense has when nothing is said */
+    return !text || embed_plan_activation(text, out) ||
+           error_set(r->err, "%s/config.json: the activation \"%.60s\" is not known here", path, text);
 }
 
 static bool fill_dense(const Reader *r, const char *path, const JsonValue *v, EmbedStage *s) {
@@ -306,6 +320,12 @@ static bool read_lengths(Reader *r) {
     return true;
 }
 
+bool embed_plan_read_lengths(const char *folder, EmbedPlan *p, Error *err) {
+    Error local;
+    Reader r = {.folder = folder, .plan = p, .err = err ? err : &local};
+    return read_lengths(&r);
+}
+
 bool embed_plan_read(const char *folder, int hidden, bool encoder, Pool *pool, EmbedPlan *out, Error *err) {
     EmbedPlan plan = {0};
     Error local;
@@ -369,24 +389,32 @@ bool embed_plan_prompt(const EmbedPlan *p, const char *name, const char **out, E
 /* ---- inspect ---- */
 
 static void describe_stage(const EmbedStage *s, Buffer *out) {
+    static const char *const names[] = {
+        [STAGE_LAYER_NORM] = "layer norm", [STAGE_UNIT] = "brought to length 1", [STAGE_CLASSIFIER] = "the classifier"};
+    static const char *const acts[] = {
+        [ACT_SILU] = "silu", [ACT_GELU] = "gelu", [ACT_RELU] = "relu", [ACT_SIGMOID] = "sigmoid", [ACT_TANH] = "tanh"};
     if (s->kind == STAGE_DENSE)
         buffer_printf(out, ", dense %d to %d", s->inputs, s->outputs);
     else
-        buffer_text(out, s->kind == STAGE_UNIT ? ", brought to length 1" : ", layer norm");
+        buffer_printf(out, ", %s", s->kind == STAGE_ACT ? acts[s->act] : names[s->kind]);
 }
 
-void embed_plan_describe(const EmbedPlan *p, bool encoder, Buffer *out) {
+static void describe_pool(const EmbedPlan *p, Buffer *out) {
     static const char *const modes[] = {
         [POOL_FIRST] = "the first row",        [POOL_MAX] = "the largest values",
         [POOL_MEAN] = "the mean of all rows",  [POOL_MEAN_SQRT] = "the sum of all rows over the root of their number",
         [POOL_WEIGHTED] = "the weighted mean", [POOL_LAST] = "the last row"};
-    buffer_text(out, "embeddings: ");
-    if (!p->has_modules)
-        buffer_printf(out, "no modules.json, so as usual for %s ", encoder ? "an encoder" : "a decoder");
     for (int i = 0; i < p->pool.n_modes; i++) buffer_printf(out, "%s%s", i ? " and " : "", modes[p->pool.modes[i]]);
     if (p->without_prompt) buffer_text(out, " after the prompt");
+}
+
+void embed_plan_describe(const EmbedPlan *p, bool encoder, Buffer *out) {
+    buffer_text(out, p->n_labels ? "scores of pairs: " : "embeddings: ");
+    if (!p->has_modules && !p->n_labels)
+        buffer_printf(out, "no modules.json, so as usual for %s ", encoder ? "an encoder" : "a decoder");
+    describe_pool(p, out);
     for (int i = 0; i < p->n_stages; i++) describe_stage(&p->stages[i], out);
-    buffer_printf(out, "; %d values", p->size);
+    buffer_printf(out, "; %d value%s", p->size, p->size == 1 ? "" : "s");
     if (prompts_of(p) && prompts_of(p)->length) {
         buffer_text(out, "; prompts ");
         list_prompts(p, out);

@@ -1,6 +1,7 @@
 /* How a folder wants vectors made of its model's rows: the files of sentence-transformers (modules.json and what it
  * names, config_sentence_transformers.json, sentence_bert_config.json) as plain data. Without modules.json a decoder's
- * last row counts, an encoder's mean, and both are brought to length 1. */
+ * last row counts, an encoder's mean, and both are brought to length 1. The same data says how scores of pairs are made
+ * of a sequence classifier's (cross_encoder.h). */
 #ifndef LOCKSTEP_ENGINE_EMBED_PLAN_H
 #define LOCKSTEP_ENGINE_EMBED_PLAN_H
 
@@ -14,7 +15,9 @@
 typedef enum StageKind {
     STAGE_DENSE, /* act(linear(x)), plus x where it is residual */
     STAGE_LAYER_NORM,
-    STAGE_UNIT, /* to length 1 */
+    STAGE_UNIT,       /* to length 1 */
+    STAGE_CLASSIFIER, /* the model's own head: a logit per label */
+    STAGE_ACT,        /* act(x) */
 } StageKind;
 
 /* What happens to the pooled vector, one after the other. */
@@ -29,6 +32,8 @@ typedef struct EmbedStage {
 } EmbedStage;
 
 typedef struct EmbedPlan {
+    int n_labels;     /* of a cross-encoder, whose vector is the score for each label; else 0 */
+    bool one_type;    /* of a cross-encoder: all tokens are of type 0, whatever the post-processor says */
     bool has_modules; /* modules.json is there */
     PoolSpec pool;
     bool without_prompt; /* pooling leaves a prompt's rows out */
@@ -44,6 +49,14 @@ typedef struct EmbedPlan {
 /* hidden: of the model's rows. On failure nothing is left in *out. */
 bool embed_plan_read(const char *folder, int hidden, bool encoder, Pool *pool, EmbedPlan *out, Error *err);
 void embed_plan_clear(EmbedPlan *p);
+
+/* For readers of other files: one more stage, of as many values as the vector has (NULL: out of memory); the length of
+ * a text, and whether it is lowercased; the object in a file of the folder (*out NULL: there is no such file); a class
+ * of torch by the last part of its name. */
+EmbedStage *embed_plan_add(EmbedPlan *p, StageKind kind, Error *err);
+bool embed_plan_read_lengths(const char *folder, EmbedPlan *p, Error *err);
+bool embed_plan_file(const char *folder, const char *name, JsonDoc **out, Error *err);
+bool embed_plan_activation(const char *name, Activation *out);
 
 /* The text that goes before each text under this name; NULL: the default's, which may be NULL as well. False when there
  * is no such name; the error lists those there are. */

@@ -40,8 +40,11 @@ typedef struct Probe {
     Model *model;
     const CheckOptions *options;
     int32_t *ids;
-    int n_ids, values;
-    float *reference, *logits; /* [n_ids][values], of logits or, of an encoder, of vectors */
+    int n_ids, values, labels;
+    /* [n_ids][values], of logits or, of an encoder, of vectors; of a sequence classifier with the logits that its head
+     * makes of each row behind it. */
+    float *reference, *logits;
+    float *classified; /* [n_ids][labels] */
     Pool *pools[2];
     LayerShape *layers; /* the model's, with the cache format of the run */
     StateShape shape;
@@ -72,14 +75,21 @@ static void describe(const Variant *v, char out[MAX_RUN_TEXT]) {
 }
 
 typedef struct Keep {
+    const Probe *probe;
     float *out;
-    size_t values;
 } Keep;
 
 static bool keep_logits(void *context, int first, int n, const float *logits, Error *err) {
     const Keep *keep = context;
-    (void)err;
-    memcpy(keep->out + (size_t)first * keep->values, logits, (size_t)n * keep->values * sizeof *logits);
+    const Probe *p = keep->probe;
+    size_t labels = (size_t)p->labels, each = (size_t)p->values - labels;
+    float *out = keep->out + (size_t)first * (size_t)p->values;
+    if (labels && !model_classify(p->model, logits, n, p->classified, err)) return false;
+    for (int i = 0; i < n; i++) {
+        memcpy(out, logits + (size_t)i * each, each * sizeof *out);
+        if (labels) memcpy(out + each, p->classified + (size_t)i * labels, labels * sizeof *out);
+        out += p->values;
+    }
     return true;
 }
 
@@ -103,7 +113,7 @@ static bool run_variant(Probe *p, const Variant *v, float *out, TraceOptions ext
     o.width = v->width;
     o.vary_width = v->vary_width;
     o.state_shape = &p->shape;
-    Keep keep = {out, (size_t)p->values};
+    Keep keep = {p, out};
     return trace_run(p->model, &o, keep_logits, &keep, err);
 }
 
@@ -317,13 +327,16 @@ static bool probe_open(Probe *p, Error *err) {
     const CheckOptions *o = p->options;
     const StateShape *shape = model_state_shape(p->model);
     int n = o->ids ? o->n_ids : CHECK_IDS;
-    p->values = trace_values(p->model, &(TraceOptions){0});
+    p->labels = model_labels(p->model);
+    p->values = trace_values(p->model, &(TraceOptions){0}) + p->labels;
     p->n_ids = n < model_context(p->model) ? n : model_context(p->model);
     p->ids = mem_zeroed((size_t)p->n_ids, sizeof *p->ids);
     p->reference = mem_zeroed((size_t)p->n_ids * (size_t)p->values, sizeof *p->reference);
     p->logits = mem_zeroed((size_t)p->n_ids * (size_t)p->values, sizeof *p->logits);
+    p->classified = mem_zeroed((size_t)p->n_ids * (size_t)p->labels, sizeof *p->classified);
     p->layers = mem_array((size_t)shape->n_layers, sizeof *p->layers);
-    if (!p->ids || !p->reference || !p->logits || !p->layers) return error_memory(err, "the logits of a check");
+    if (!p->ids || !p->reference || !p->logits || !p->classified || !p->layers)
+        return error_memory(err, "the logits of a check");
     for (int i = 0; i < p->n_ids; i++)
         p->ids[i] = o->ids ? o->ids[i] : (int32_t)(rng_uniform(7, 0, (uint64_t)i) * model_vocab_size(p->model));
     memcpy(p->layers, shape->layers, (size_t)shape->n_layers * sizeof *p->layers);
@@ -347,6 +360,7 @@ bool check_run(Model *m, const CheckOptions *o, CheckReport *out, Error *err) {
     mem_free(p.ids);
     mem_free(p.reference);
     mem_free(p.logits);
+    mem_free(p.classified);
     if (ok) *out = p.report;
     return ok;
 }

@@ -1,7 +1,7 @@
 /* check: the exactness probe. For each cache format one reference run on one thread with the scalar kernels, token by
  * token for the model's own; then the same ids in every other way, comparing the logits' bytes. The first difference is
  * traced to its layer and operation. Of an encoder the ids are one text, alone and beside others of other lengths, and
- * what is compared are its rows' vectors. */
+ * what is compared are its rows' vectors; of a sequence classifier also what its head makes of each row. */
 #ifndef LOCKSTEP_EVAL_CHECK_H
 #define LOCKSTEP_EVAL_CHECK_H
 

@@ -119,6 +119,11 @@ typedef struct ResidualWeights {
     const Linear *proj;
 } ResidualWeights;
 
+typedef struct ClassifierWeights {
+    const Linear *dense, *score; /* dense NULL: none */
+    Norm norm;
+} ClassifierWeights;
+
 typedef struct MlpWeights {
     const Linear *gate, *up, *down;
     Norm inner;
@@ -174,6 +179,7 @@ typedef struct Weights {
     Norm embedding_norm, final_norm;
     ResidualWeights out_residual;
     const float *logit_gain;
+    ClassifierWeights classifier;
     const Linear *per_layer_embedding, *per_layer_projection;
     const Linear **altup_embed, **altup_unembed; /* [streams - 1] */
     const Linear **ngram_tables, **ngram_projections;

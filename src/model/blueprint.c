@@ -1,8 +1,9 @@
 /* What surrounds the families: finding one by model_type, reading a whole blueprint, and giving its memory back. */
 #include "model/blueprint.h"
 #include "base/memory.h"
-#include "model/rope_rules.h"
+#include "model/standard.h"
 
+#include <limits.h>
 #include <string.h>
 
 enum { MAX_LAYERS = 4096 };
@@ -95,6 +96,27 @@ static bool check_boundaries(const Config *c, const Blueprint *b) {
     return true;
 }
 
+static int padding_token(const Config *c) {
+    Config text = config_text(c);
+    int64_t id;
+    return json_int(json_get_set(text.object, "pad_token_id"), &id) && id >= 0 && id <= INT_MAX ? (int)id : -1;
+}
+
+/* What architectures says beyond the family: a sequence classifier. A decoder's is a matrix over the last row, whatever
+ * the family (GenericForSequenceClassification in transformers); an encoder's page must have said what its own is. */
+static bool read_classifier(const Config *c, Blueprint *b) {
+    int labels = standard_labels(c);
+    ClassifierSpec *spec = &b->classifier;
+    if (labels == 0) return config_ok(c);
+    if (b->encoder && !spec->score.name)
+        return config_fail(c, "\"architectures\" names a sequence classifier, which is not known here for this family");
+    if (!spec->score.name) *spec = (ClassifierSpec){.pool = CLASSIFIER_LAST, .score = {.name = "score"}};
+    spec->n_labels = labels;
+    spec->pad_token = padding_token(c);
+    b->head.name = NULL;
+    return config_ok(c);
+}
+
 bool blueprint_read(const JsonValue *config, const Family *family, const Names *names, const char *const *ignore,
                     int n_ignore, Blueprint *out, Error *err) {
     ConfigLists lists = {family->name, family->irrelevant_keys, ignore, n_ignore};
@@ -107,7 +129,7 @@ bool blueprint_read(const JsonValue *config, const Family *family, const Names *
     config_whole(&c, "quantization_config");
     Config text = config_text(&c);
     config_whole(&text, "quantization_config");
-    bool ok = family->blueprint(&c, &b) && check_boundaries(&c, &b);
+    bool ok = family->blueprint(&c, &b) && read_classifier(&c, &b) && check_boundaries(&c, &b);
     ok = config_finish(&c, &lists, err) && ok;
     config_clear(&record);
     if (ok)

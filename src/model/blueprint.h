@@ -9,6 +9,7 @@
 #include "math/ops.h"
 #include "math/rope.h"
 #include "math/router.h"
+#include "model/classifier.h"
 #include "model/config.h"
 #include "model/names.h"
 
@@ -507,6 +508,18 @@ typedef struct LayerSpec {
     NormSpec output_norm;       /* of the output, after all else */
 } LayerSpec;
 
+/* The head of a sequence classifier (..ForSequenceClassification in transformers): of the vector that stands for a
+ * sequence a logit per label, score(norm(act(dense(x)))). */
+typedef struct ClassifierSpec {
+    int n_labels; /* 0: there is none */
+    ClassifierPool pool;
+    int pad_token;    /* the padding token's id, which CLASSIFIER_LAST passes over; -1: none */
+    LinearSpec dense; /* [hidden, hidden]; name NULL: score reads the vector as it is */
+    Activation act;
+    NormSpec norm;    /* NORM_LAYER or none; with dense only */
+    LinearSpec score; /* [n_labels, hidden] */
+} ClassifierSpec;
+
 /* What config.json says about an output head that shares the embedding's weights. */
 typedef enum TieRule {
     TIE_UNSAID, /* tied when the checkpoint has no head */
@@ -530,7 +543,7 @@ typedef struct Blueprint {
     LinearSpec positions;        /* a learned embedding per position, added; name NULL: none */
     int n_positions;             /* its rows */
     int position_offset;         /* row of position 0 */
-    LinearSpec token_types;      /* row 0 is added to every embedding; name NULL: none */
+    LinearSpec token_types;      /* the row of a token's type is added to its embedding; name NULL: none */
     int n_token_types;           /* its rows */
     NormSpec embedding_norm, final_norm;
     PerLayerSpec per_layer;
@@ -543,6 +556,7 @@ typedef struct Blueprint {
     float logit_scale;         /* of the logits; 0: 1 */
     const char *logit_gain;    /* tensor [1] that multiplies the logits, before their soft cap */
     float logit_softcap;       /* after the scale */
+    ClassifierSpec classifier; /* in place of a head */
     LayerSpec *layers;         /* [n_layers]; owned */
     RopeSpec *ropes;           /* [n_ropes]; owned, with their tables */
     int n_ropes;

@@ -51,6 +51,7 @@ static const char *const generic_keys[] = {"_attn_implementation",
                                            "no_repeat_ngram_size",
                                            "num_beam_groups",
                                            "num_beams",
+                                           "num_labels", /* standard_labels reads it where it counts */
                                            "num_return_sequences",
                                            "output_attentions",
                                            "output_hidden_states",
@@ -63,7 +64,9 @@ static const char *const generic_keys[] = {"_attn_implementation",
                                            "repetition_penalty",
                                            "return_dict",
                                            "return_dict_in_generate",
+                                           "sbert_ce_default_activation_function", /* engine/cross_encoder.c */
                                            "sep_token_id",
+                                           "sentence_transformers", /* likewise */
                                            "suppress_tokens",
                                            "task_specific_params",
                                            "temperature",

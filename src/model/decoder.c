@@ -40,7 +40,8 @@ static void embed_task(void *context, int task, int thread) {
         float scale = s->weights->embedding_scale;
         for (size_t i = 0; i < hidden && scale != 1 && !s->rows[r].embedding; i++) out[i] *= scale;
         if (s->weights->positions) add_position(s, r, out, job->scratch + (size_t)thread * hidden);
-        if (s->weights->token_types) add_row(s->weights->token_types, 0, out, job->scratch + (size_t)thread * hidden);
+        if (s->weights->token_types)
+            add_row(s->weights->token_types, s->rows[r].token_type, out, job->scratch + (size_t)thread * hidden);
     }
 }
 

@@ -113,6 +113,10 @@ static const NormSpec *telling_norm(const Blueprint *b) {
     return b->final_norm.kind == NORM_NONE && b->n_layers ? &b->layers[b->n_layers - 1].output_norm : &b->final_norm;
 }
 
+static const char *const classifier_pools[] = {[CLASSIFIER_FIRST] = "the first row",
+                                               [CLASSIFIER_MEAN] = "the mean of all rows",
+                                               [CLASSIFIER_LAST] = "the last row"};
+
 void describe_model(const DescribeInput *in, Buffer *out) {
     const Blueprint *b = in->blueprint;
     const NormSpec *norm = telling_norm(b);
@@ -129,8 +133,12 @@ void describe_model(const DescribeInput *in, Buffer *out) {
     describe_layers(b, out);
     describe_ropes(b, out);
     if (b->context_note) buffer_printf(out, "  context: no more, because %s\n", b->context_note);
+    if (b->classifier.n_labels)
+        buffer_printf(out, "  sequence classifier: %d label%s of %s\n", b->classifier.n_labels,
+                      b->classifier.n_labels > 1 ? "s" : "", classifier_pools[b->classifier.pool]);
     buffer_printf(out, "  output head: %s\n",
-                  !in->weights->head                            ? "none: it gives vectors (embed)"
+                  b->classifier.n_labels                        ? "none: it scores pairs of texts (rerank)"
+                  : !in->weights->head                          ? "none: it gives vectors (embed)"
                   : in->weights->head == in->weights->embedding ? "the embedding (tied)"
                                                                 : "its own");
     buffer_text(out, "weights:\n");

@@ -169,19 +169,24 @@ bool model_has_head(const Model *m) {
     return m->weights.head != NULL;
 }
 
-bool model_would_have_head(const Checkpoint *checkpoint, const ModelOptions *o, bool *has_head, Error *err) {
+bool model_purpose(const Checkpoint *checkpoint, const ModelOptions *o, ModelPurpose *out, Error *err) {
     const JsonValue *config = checkpoint_config(checkpoint);
     const Family *family = family_find(config, err);
     Blueprint b = {0};
     if (!family) return false;
     Names names = names_find_root(checkpoint, family->roots);
     if (!blueprint_read(config, family, &names, o->ignore_config, o->n_ignore_config, &b, err)) return false;
-    *has_head = b.head.name != NULL;
+    *out = (ModelPurpose){b.head.name != NULL, b.classifier.n_labels};
     blueprint_clear(&b);
     return true;
 }
 
 bool model_needs_head(const Model *m, Error *err) {
+    if (model_labels(m))
+        return error_set(err,
+                         "this %s model has a sequence classifier and no output head: it scores pairs of texts "
+                         "(lockstep rerank)",
+                         m->family->name);
     return model_has_head(m) ||
            error_set(err, "this %s model has no output head: it gives a vector of each text (lockstep embed)",
                      m->family->name);
@@ -193,6 +198,34 @@ bool model_is_encoder(const Model *m) {
 
 int model_hidden_size(const Model *m) {
     return m->blueprint.hidden;
+}
+
+int model_token_types(const Model *m) {
+    return m->weights.token_types ? m->blueprint.n_token_types : 1;
+}
+
+int model_labels(const Model *m) {
+    return m->blueprint.classifier.n_labels;
+}
+
+ClassifierPool model_classifier_pool(const Model *m) {
+    return m->blueprint.classifier.pool;
+}
+
+int32_t model_classifier_padding(const Model *m) {
+    return m->blueprint.classifier.pad_token;
+}
+
+/* What the last step gave is borrowed from the arena and may be what is classified: so it stays. */
+bool model_classify(Model *m, const float *vectors, int n, float *logits, Error *err) {
+    ArenaMark before = arena_mark(&m->arena);
+    ClassifierJob job = {&m->blueprint, &m->weights, &m->numeric, m->pool, &m->arena, vectors, n};
+    bool finite = ops_all_finite(vectors, n * m->blueprint.hidden);
+    bool ok = !finite || classifier_run(&job, logits);
+    arena_rewind(&m->arena, before);
+    if (!ok) return error_memory(err, "the logits of a classifier");
+    finite = finite && ops_all_finite(logits, n * model_labels(m));
+    return finite || error_set(err, "a value that is not finite in the classifier");
 }
 
 ModelCounts model_counts(const Model *m) {
@@ -250,6 +283,9 @@ static bool check_row(const Model *m, const Row *rows, int r, Error *err) {
         return error_set(err, "row %d of the step is at position %d, expected %d", r, row->position, expected);
     if (row->position >= m->context)
         return error_set(err, "position %d is past the context of %d", row->position, m->context);
+    if (row->token_type < 0 || row->token_type >= model_token_types(m))
+        return error_set(err, "token type %d is not one of the %d of this model", row->token_type,
+                         model_token_types(m));
     if (!row->embedding && (row->token < 0 || row->token >= m->blueprint.vocab))
         return error_set(err, "token id %d is outside the vocabulary of %d", (int)row->token, m->blueprint.vocab);
     return check_side(m, row, err);

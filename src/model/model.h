@@ -4,6 +4,7 @@
 
 #include "base/buffer.h"
 #include "file/checkpoint.h"
+#include "model/classifier.h"
 #include "model/row.h"
 
 /* The numeric settings: exactly what may change a byte of an answer. */
@@ -62,12 +63,25 @@ bool model_step_vectors(Model *m, const Row *rows, int n_rows, const float **vec
  * false. */
 bool model_fault_error(const RowFault *fault, int position, Error *err);
 bool model_has_head(const Model *m);
-/* Whether the model of a checkpoint would have one, by its config: no weight is read. False when the config is not one
- * that would load. */
-bool model_would_have_head(const Checkpoint *checkpoint, const ModelOptions *options, bool *has_head, Error *err);
+/* What the model of a checkpoint would be for, by its config: no weight is read. False when the config is not one that
+ * would load. */
+typedef struct ModelPurpose {
+    bool has_head;
+    int n_labels; /* of a sequence classifier, which has no head; else 0 */
+} ModelPurpose;
+bool model_purpose(const Checkpoint *checkpoint, const ModelOptions *options, ModelPurpose *out, Error *err);
 bool model_needs_head(const Model *m, Error *err); /* without one an error that says what it is for */
 bool model_is_encoder(const Model *m);
 int model_hidden_size(const Model *m);
+int model_token_types(const Model *m); /* how many types a row's token may have; 1 where they make no difference */
+
+/* A sequence classifier: labels (0: it is none), the rows of model_step_vectors that stand for a sequence, and the
+ * padding token that is no last one (-1: none). */
+int model_labels(const Model *m);
+ClassifierPool model_classifier_pool(const Model *m);
+int32_t model_classifier_padding(const Model *m);
+/* Its logits [n][labels] of n pooled vectors [n][hidden]. False when out of memory, or when a value is not finite. */
+bool model_classify(Model *m, const float *vectors, int n, float *logits, Error *err);
 
 /* Runs later steps on another pool, which must outlive its use here: for `check`. */
 void model_set_pool(Model *m, Pool *pool);

@@ -11,6 +11,7 @@ typedef struct Row {
     int32_t token;
     const float *embedding; /* NULL: the token's; else [hidden], used instead */
     bool wants_logits;
+    int token_type; /* which text of a pair the token is of, for models that tell them apart; else 0 */
 } Row;
 
 /* What went wrong with one row, when something did: its state must not be used further. Batch-mates are not affected.

@@ -51,6 +51,19 @@ int standard_extra_layers(const Config *c, int otherwise) {
     return config_count_or(c, first_key(c, keys), otherwise);
 }
 
+int standard_labels(const Config *c) {
+    static const char ending[] = "ForSequenceClassification";
+    const JsonValue *classes = json_get_set(c->object, "architectures"), *labels = json_get_set(c->object, "id2label");
+    bool listed = classes && classes->type == JSON_ARRAY && classes->length > 0;
+    const char *name = listed ? json_string(json_item(classes, 0)) : NULL;
+    size_t n = name ? strlen(name) : 0, n_ending = sizeof ending - 1;
+    if (n < n_ending || strcmp(name + n - n_ending, ending) != 0) return 0;
+    if (!labels) return config_size_or(c, "num_labels", 2); /* as in transformers */
+    if (labels->type != JSON_OBJECT || labels->length < 1 || labels->length > CONFIG_MAX_SIZE)
+        config_fail(c, "\"id2label\" is no object of labels");
+    return labels->type == JSON_OBJECT && labels->length > 0 ? (int)labels->length : 1;
+}
+
 TieRule standard_tie(const Config *c, TieRule when_absent) {
     if (!config_has(c, "tie_word_embeddings")) return when_absent;
     return config_bool_or(c, "tie_word_embeddings", false) ? TIE_YES : TIE_NO;

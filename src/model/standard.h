@@ -58,6 +58,8 @@ bool standard_kind_rope(const Config *c, Blueprint *b, int index, const char *ki
                         int head_dim);
 /* The count of layers: num_hidden_layers, n_layers, num_layers, n_layer. */
 int standard_layer_count(const Config *c);
+/* The labels of a sequence classifier, which architectures names; 0: the model is none. */
+int standard_labels(const Config *c);
 /* How many layers after those predict further tokens: num_nextn_predict_layers or num_mtp_layers. */
 int standard_extra_layers(const Config *c, int otherwise);
 TieRule standard_tie(const Config *c, TieRule when_absent);

@@ -137,6 +137,18 @@ bool hyper_end(Step *s);
 /* The hidden rows become (themselves + y + the low-rank residual of x) / sqrt(2); x, y [n][hidden]. */
 bool laurel_add(Step *s, int layer, const float *x, const float *y);
 
+/* A sequence classifier's head (classifier.c) over x [n][hidden], into logits [n][labels]. False: out of memory. */
+typedef struct ClassifierJob {
+    const Blueprint *blueprint;
+    const Weights *weights;
+    const NumericSettings *numeric;
+    Pool *pool;
+    Arena *arena;
+    const float *x;
+    int n;
+} ClassifierJob;
+bool classifier_run(const ClassifierJob *job, float *logits);
+
 /* The whole forward path of a step: decoder.c. Of the wanted rows, in the arena: logits [][vocab], or where `headless`
  * what the final norm gives, [][hidden]. False: out of memory. */
 bool decoder_run(Step *s, bool headless, const float **out);

@@ -230,6 +230,14 @@ static bool plan_layer(Binder *b, int layer, LayerWeights *w) {
            plan_layer_altup(b, i, &spec->laurel, w) && plan_layer_hyper(b, i, w);
 }
 
+static bool plan_classifier(Binder *b, ClassifierWeights *w) {
+    const ClassifierSpec *c = &b->blueprint->classifier;
+    int64_t hidden = b->blueprint->hidden;
+    if (c->n_labels == 0) return true;
+    return bind_linear(b, &c->dense, -1, hidden, hidden, &w->dense) && bind_norm(b, &c->norm, -1, hidden, &w->norm) &&
+           bind_linear(b, &c->score, -1, c->n_labels, hidden, &w->score);
+}
+
 static bool plan_all(Binder *b, Weights *w) {
     const Blueprint *p = b->blueprint;
     if (!bind_linear(b, &p->embedding, -1, p->vocab, p->hidden, &w->embedding) ||
@@ -242,7 +250,8 @@ static bool plan_all(Binder *b, Weights *w) {
         return false;
     for (int i = 0; i < p->n_layers; i++)
         if (!plan_layer(b, i, &w->layers[i])) return false;
-    return plan_hyper(b, &p->hyper.end, -1, p->hyper.n, 1, &w->hyper_end) && bind_head(b, w) && check_leftovers(b, w);
+    return plan_hyper(b, &p->hyper.end, -1, p->hyper.n, 1, &w->hyper_end) && bind_head(b, w) &&
+           plan_classifier(b, &w->classifier) && check_leftovers(b, w);
 }
 
 /* ---- taking memory ---- */

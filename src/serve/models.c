@@ -220,8 +220,10 @@ static void look_into(Models *m, ServedModel *item, const char *folder) {
     struct stat info;
     ChatTemplate *template = template_load(folder, NULL);
     Checkpoint *c = checkpoint_open(folder, NULL);
-    item->has_head = true;
-    if (c) model_would_have_head(c, &m->options.load->options, &item->has_head, NULL);
+    ModelPurpose purpose = {.has_head = true};
+    if (c) model_purpose(c, &m->options.load->options, &purpose, NULL);
+    item->has_head = purpose.has_head;
+    item->ranks = purpose.n_labels > 0;
     item->chats = item->has_head && template && !stat_in(folder, "modules.json", &info);
     if (stat_in(folder, "config.json", &info)) item->created = (int64_t)info.st_mtime;
     template_free(template);

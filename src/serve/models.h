@@ -10,7 +10,7 @@
 
 typedef enum ModelState { MODEL_COLD, MODEL_LOADING, MODEL_READY, MODEL_CLOSING } ModelState;
 
-/* Of a model that is not ready only name, path, state, created, has_head and chats are valid. */
+/* Of a model that is not ready only name, path, state, created, has_head, ranks and chats are valid. */
 typedef struct ServedModel {
     char *name, *path; /* what clients call it: the last part of its path; the path as it was given */
     ModelState state;
@@ -24,7 +24,8 @@ typedef struct ServedModel {
     IdList kept;        /* special tokens that answers show, because the forms need to see them */
     TokenTree *tree;    /* NULL: not asked for yet */
     int64_t created;    /* when its config.json was written, seconds since 1970 */
-    bool has_head;      /* else it gives vectors only */
+    bool has_head;      /* else it gives vectors only, or: */
+    bool ranks;         /* scores of pairs of texts (a sequence classifier) */
     bool chats;         /* it has a head and a chat template, and is not made for vectors (sentence-transformers) */
     Error failure;      /* of the last try to load it */
 } ServedModel;

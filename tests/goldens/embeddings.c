@@ -94,7 +94,7 @@ static void check_golden(const char *folder) {
         int32_t ids[MAX_IDS];
         float vector[MAX_HIDDEN];
         Error err = {""};
-        EmbedInput input = {ids, golden_ids(&g, "prompts", prompts[p], ids, 0, MAX_IDS), 0};
+        EmbedInput input = {ids, golden_ids(&g, "prompts", prompts[p], ids, 0, MAX_IDS), 0, NULL};
         TraceOptions o = {.ids = ids, .n_ids = input.n, .vectors = true};
         rows.name = prompts[p];
         if (!trace_run(g.model, &o, compare_row, &rows, &err)) fail_msg("%s: %s", g.folder, err.text);
@@ -144,7 +144,7 @@ static void a_batch_changes_no_byte(void **state) {
         Embedder *e = open_embedder(&g);
         int n_ids = golden_ids(&g, "prompts", "long", ids, 0, MAX_IDS), size = embedder_size(e);
         float *batch = malloc(BATCH * (size_t)size * sizeof *batch), *alone = malloc((size_t)size * sizeof *alone);
-        for (int t = 0; t < BATCH; t++) inputs[t] = (EmbedInput){ids + t % 7, 1 + (7 * t + 38) % (n_ids - 6), 0};
+        for (int t = 0; t < BATCH; t++) inputs[t] = (EmbedInput){ids + t % 7, 1 + (7 * t + 38) % (n_ids - 6), 0, NULL};
         for (const char *const *isa = kernels_available(); *isa; isa++) {
             assert_true(kernels_select(*isa, NULL));
             run(&g, e, inputs, BATCH, batch);

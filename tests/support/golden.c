@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -73,6 +74,10 @@ int golden_list_embed(char folders[GOLDEN_MAX][256]) {
     return finish_list(folders, list_layout("embed", folders, 0));
 }
 
+int golden_list_rerank(char folders[GOLDEN_MAX][256]) {
+    return finish_list(folders, list_layout("rerank", folders, 0));
+}
+
 void golden_open(Golden *g, const char *folder, KvFormat kv, int threads) {
     char path[300];
     Error err = {""};
@@ -83,7 +88,7 @@ void golden_open(Golden *g, const char *folder, KvFormat kv, int threads) {
     snprintf(path, sizeof path, "%s/golden.json", folder);
     if (!(g->meta = json_parse_file(path, 0, &err))) fail_msg("%s", err.text);
     snprintf(path, sizeof path, "%s/golden.safetensors", folder);
-    if (!(g->logits = safetensors_open(path, &err))) fail_msg("%s", err.text);
+    if (access(path, F_OK) == 0 && !(g->logits = safetensors_open(path, &err))) fail_msg("%s", err.text);
     if (!(g->pool = pool_new(threads, &err))) fail_msg("%s", err.text);
     if (!(g->model = model_load(g->checkpoint, &o, g->pool, &err))) fail_msg("%s: %s", folder, err.text);
 }
@@ -118,7 +123,7 @@ bool golden_usable(const Golden *g, const char *tensor, int row) {
 }
 
 const Tensor *golden_tensor(const Golden *g, const char *name) {
-    for (int i = 0; i < safetensors_count(g->logits); i++)
+    for (int i = 0; g->logits && i < safetensors_count(g->logits); i++)
         if (strcmp(safetensors_tensor(g->logits, i)->name, name) == 0) return safetensors_tensor(g->logits, i);
     fail_msg("%s: golden.safetensors has no %s", g->folder, name);
     return NULL;

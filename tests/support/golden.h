@@ -11,7 +11,7 @@ typedef struct Golden {
     char folder[256]; /* tests/goldens/LAYOUT/NAME */
     Checkpoint *checkpoint;
     JsonDoc *meta;       /* golden.json */
-    Safetensors *logits; /* golden.safetensors */
+    Safetensors *logits; /* golden.safetensors; NULL: all is in golden.json */
     Model *model;
     Pool *pool;
 } Golden;
@@ -21,6 +21,8 @@ typedef struct Golden {
 int golden_list(char folders[GOLDEN_MAX][256]);
 /* The same for those of embedding models, which have vectors in place of logits. */
 int golden_list_embed(char folders[GOLDEN_MAX][256]);
+/* The same for those of cross-encoders, whose golden.json has pairs of texts and their logits. */
+int golden_list_rerank(char folders[GOLDEN_MAX][256]);
 /* For main: the program's arguments choose goldens. */
 void golden_choose(int argc, char **argv);
 /* Opens one with its model. Ends the test with the reason when it cannot. */

@@ -80,12 +80,20 @@ static void read_embeddings(const Config *c, bool roberta, Blueprint *b) {
         config_fail(c, "\"position_embedding_type\" is not \"absolute\": no other is known here");
 }
 
+/* A sequence classifier reads [CLS]. BERT's first matrix is the encoder's pooler, RoBERTa's is the head's own. */
+static void read_classifier(bool roberta, Blueprint *b) {
+    b->classifier = (ClassifierSpec){.pool = CLASSIFIER_FIRST, .act = ACT_TANH};
+    b->classifier.dense = (LinearSpec){.name = roberta ? "classifier.dense" : "model.pooler.dense", .bias = true};
+    b->classifier.score = (LinearSpec){.name = roberta ? "classifier.out_proj" : "classifier", .bias = true};
+}
+
 static bool bert_blueprint(const Config *c, Blueprint *b) {
     bool roberta = strcmp(config_string_or(c, "model_type", ""), "bert") != 0;
     const StandardDefaults defaults = {
         .norm_eps = 1e-12, .max_position = 512, .act = "gelu", .attention_bias = true, .mlp_bias = true};
     standard_model(c, &defaults, b);
     read_embeddings(c, roberta, b);
+    read_classifier(roberta, b);
     b->encoder = true;
     b->head.name = NULL;
     AttentionSpec attention = read_attention(c, &defaults, b->hidden);

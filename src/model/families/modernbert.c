@@ -4,6 +4,8 @@
 #include "model/mechanism.h"
 #include "model/standard.h"
 
+#include <string.h>
+
 static const char *const model_types[] = {"modernbert", NULL};
 
 static const char *const irrelevant_keys[] = {"embedding_dropout",
@@ -67,6 +69,20 @@ static bool read_layers(const Config *c, const AttentionSpec *a, const MlpSpec *
     return true;
 }
 
+/* The keys of a sequence classifier's head, which an encoder without one may have as well. */
+static void read_classifier(const Config *c, bool norm_bias, float eps, Blueprint *b) {
+    if (standard_labels(c) == 0) return;
+    const char *pool = config_string_or(c, "classifier_pooling", "cls");
+    bool mean = strcmp(pool, "mean") == 0;
+    if (!mean && strcmp(pool, "cls") != 0)
+        config_fail(c, "\"classifier_pooling\" is \"%.40s\", expected \"cls\" or \"mean\"", pool);
+    b->classifier.pool = mean ? CLASSIFIER_MEAN : CLASSIFIER_FIRST;
+    b->classifier.dense = (LinearSpec){.name = "head.dense", .bias = config_bool_or(c, "classifier_bias", false)};
+    b->classifier.act = standard_activation(c, "classifier_activation", "gelu");
+    b->classifier.norm = read_norm("head.norm.weight", "head.norm.bias", norm_bias, eps);
+    b->classifier.score = (LinearSpec){.name = "classifier", .bias = true};
+}
+
 static bool modernbert_blueprint(const Config *c, Blueprint *b) {
     static const StandardDefaults defaults = {.max_position = 8192, .act = "gelu"};
     bool bias = config_bool_or(c, "norm_bias", false);
@@ -74,6 +90,7 @@ static bool modernbert_blueprint(const Config *c, Blueprint *b) {
     standard_model(c, &defaults, b);
     b->encoder = true;
     b->head.name = NULL;
+    read_classifier(c, bias, eps, b);
     b->embedding.name = "model.embeddings.tok_embeddings";
     b->embedding_norm = read_norm("model.embeddings.norm.weight", "model.embeddings.norm.bias", bias, eps);
     b->final_norm = read_norm("model.final_norm.weight", "model.final_norm.bias", bias, eps);

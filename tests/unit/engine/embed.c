@@ -57,7 +57,7 @@ static void run(Embedder *e, const EmbedInput *inputs, int n, float *out) {
 /* The vector of the long prompt by the modules in the folder. */
 static void vector_of(int n_prompt, int size, float *out) {
     Embedder *e = embedder_of(bert.model, NULL);
-    EmbedInput input = {ids, LONG, n_prompt};
+    EmbedInput input = {ids, LONG, n_prompt, NULL};
     assert_int_equal(embedder_size(e), size);
     run(e, &input, 1, out);
     embedder_free(e);
@@ -221,7 +221,7 @@ static void long_texts_go_on_in_the_next_step(void **state) {
     modules_list(&folder, "Pooling");
     modules_config(&folder, "1_Pooling", "{\"word_embedding_dimension\": 32, \"pooling_mode\": \"mean\"}");
     Embedder *e = embedder_of(m.model, NULL);
-    for (int i = 0; i < N; i++) inputs[i] = (EmbedInput){many + i % 2, lengths[i], i % 2 ? 0 : lengths[i] / 3};
+    for (int i = 0; i < N; i++) inputs[i] = (EmbedInput){many + i % 2, lengths[i], i % 2 ? 0 : lengths[i] / 3, NULL};
     run(e, inputs, N, batch[0]);
     for (int i = 0; i < N; i++) {
         run(e, &inputs[i], 1, alone);
@@ -233,7 +233,7 @@ static void long_texts_go_on_in_the_next_step(void **state) {
     modules_config(&folder, "1_Pooling", "{\"word_embedding_dimension\": 32, \"pooling_mode\": \"lasttoken\"}");
     e = embedder_of(m.model, NULL);
     for (int n = 101; n <= 300; n++) {
-        run(e, &(EmbedInput){many, n, 0}, 1, alone);
+        run(e, &(EmbedInput){many, n, 0, NULL}, 1, alone);
         for (int d = 0; d < TINY_HIDDEN; d++) expected[d] += (double)alone[d] / 200;
     }
     near(batch[2], expected, TINY_HIDDEN, "mean over rows of a decoder");
@@ -261,7 +261,7 @@ static void progress_counts_texts_and_may_stop(void **state) {
     Error err = {""};
     Seen all = {.stop_at = N + 1}, some = {.stop_at = 5};
     (void)state;
-    for (int i = 0; i < N; i++) inputs[i] = (EmbedInput){ids, LONG, 0};
+    for (int i = 0; i < N; i++) inputs[i] = (EmbedInput){ids, LONG, 0, NULL};
     Embedder *e = embedder_of(bert.model, NULL);
     assert_true(embedder_run(e, inputs, N, out, see, &all, &err));
     assert_true(all.calls > 1 && all.last == N && all.n == N); /* 12 texts of 40 rows a step */
@@ -277,7 +277,7 @@ static void progress_counts_texts_and_may_stop(void **state) {
 
 static void refuses(Embedder *e, EmbedInput second, const char *says) {
     static float out[2 * HIDDEN];
-    EmbedInput inputs[2] = {{ids, 3, 0}, second};
+    EmbedInput inputs[2] = {{ids, 3, 0, NULL}, second};
     Error err = {""};
     assert_false(embedder_run(e, inputs, 2, out, NULL, NULL, &err));
     assert_string_equal(err.text, says);
@@ -289,11 +289,11 @@ static void a_text_that_can_not_be_is_named(void **state) {
     test_write_text(&folder, "sentence_bert_config.json", "{\"max_seq_length\": 32}");
     Embedder *e = embedder_of(bert.model, NULL);
     assert_int_equal(embedder_max_tokens(e), 32);
-    refuses(e, (EmbedInput){ids, 0, 0}, "text 1 has no tokens");
-    refuses(e, (EmbedInput){ids, 33, 0}, "text 1 has 33 tokens, more than the 32 that this model takes");
-    refuses(e, (EmbedInput){ids, 4, 4}, "text 1 has nothing after its prompt of 4 tokens");
-    refuses(e, (EmbedInput){outside, 2, 0}, "text 1: token id 128 is outside the vocabulary of 128");
-    refuses(e, (EmbedInput){negative, 1, 0}, "text 1: token id -1 is outside the vocabulary of 128");
+    refuses(e, (EmbedInput){ids, 0, 0, NULL}, "text 1 has no tokens");
+    refuses(e, (EmbedInput){ids, 33, 0, NULL}, "text 1 has 33 tokens, more than the 32 that this model takes");
+    refuses(e, (EmbedInput){ids, 4, 4, NULL}, "text 1 has nothing after its prompt of 4 tokens");
+    refuses(e, (EmbedInput){outside, 2, 0, NULL}, "text 1: token id 128 is outside the vocabulary of 128");
+    refuses(e, (EmbedInput){negative, 1, 0, NULL}, "text 1: token id -1 is outside the vocabulary of 128");
     Error err = {""};
     IdList list = {0};
     int n_prompt;
@@ -316,8 +316,8 @@ static void a_value_that_is_not_finite_names_its_text(void **state) {
                            .poison_value = NAN},
               NULL);
     Embedder *e = embedder_of(m.model, NULL);
-    run(e, &(EmbedInput){good, 3, 0}, 1, out);
-    EmbedInput inputs[2] = {{good, 3, 0}, {bad, 2, 0}};
+    run(e, &(EmbedInput){good, 3, 0, NULL}, 1, out);
+    EmbedInput inputs[2] = {{good, 3, 0, NULL}, {bad, 2, 0, NULL}};
     assert_false(embedder_run(e, inputs, 2, out, NULL, NULL, &err));
     assert_non_null(strstr(err.text, "text 1"));
     embedder_free(e);
