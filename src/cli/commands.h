@@ -19,6 +19,7 @@ int command_trace(const Args *args);
 int command_compare(const Args *args);
 int command_check(const Args *args);
 int command_embed(const Args *args);
+int command_rerank(const Args *args);
 int command_perplexity(const Args *args);
 int command_bench(const Args *args);
 

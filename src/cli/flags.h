@@ -24,6 +24,7 @@ typedef enum CommandId {
     CMD_COMPARE,
     CMD_CHECK,
     CMD_EMBED,
+    CMD_RERANK,
     CMD_PERPLEXITY,
     CMD_BENCH,
     CMD_COUNT
@@ -40,6 +41,7 @@ typedef enum FlagId {
     FLAG_SYSTEM,
     FLAG_TEXT,
     FLAG_FILE,
+    FLAG_QUERY,
     FLAG_JSONL,
     FLAG_PROMPT_NAME,
     FLAG_REPLIES,

@@ -48,6 +48,10 @@ static const Command commands[CMD_COUNT] = {
     {CMD_EMBED, "embed", "MODEL (--text T ... | --file F | --ids 1,2,3 ...) [--prompt-name NAME] [--json]", 1, 1,
      "The vector of each text, as a JSON array per line. Follows the sentence-transformers files of the model.",
      command_embed},
+    {CMD_RERANK, "rerank", "MODEL --query Q (--text T ... | --file F) [--json]", 1, 1,
+     "Score each text by its relevance to the query, best first: by a cross-encoder, or by an embedding model's "
+     "cosine.",
+     command_rerank},
     {CMD_PERPLEXITY, "perplexity", "MODEL --file F [--json]", 1, 1, "How well a model predicts a text.",
      command_perplexity},
     {CMD_BENCH, "bench", "MODEL [-p 512] [-n 128] [--batch 1,2,4,8] [--reps N] [--json]", 1, 1,

@@ -82,12 +82,16 @@ static bool render_toolless(Converse *c, const JsonValue *messages, ApiError *er
     return render(c, messages, NULL, err);
 }
 
+static bool refuse_chat(const ServedModel *m, ApiError *err) {
+    Error why;
+    if (!model_needs_head(m->loaded.model, &why)) return api_refuse_error(err, 400, "model", &why);
+    return api_refuse(err, 400, "model", "the model '%s' has no chat template: use /v1/completions", m->name);
+}
+
 bool converse_prompt(Converse *c, ApiError *err) {
     const Loaded *loaded = &c->model->loaded;
     size_t n;
-    if (!loaded->chat_template || !loaded->tokenizer)
-        return api_refuse(err, 400, "model", "the model '%s' has no chat template: use /v1/completions",
-                          c->model->name);
+    if (!loaded->chat_template || !loaded->tokenizer) return refuse_chat(c->model, err);
     if (!(c->for_template = messages_for_template(c->messages, loaded->chat_template, err))) return false;
     const JsonValue *messages = json_root(c->for_template);
     bool asked = c->fields.add_generation_prompt.set && c->fields.add_generation_prompt.value;

@@ -1,52 +1,31 @@
-/* POST /v1/rerank, as Jina and Cohere have it: documents in the order of their nearness to a query. Nearness is the
- * cosine of the vectors of an embedding model. */
+/* POST /v1/rerank, as Jina and Cohere have it: documents in the order of their relevance to a query, which is a
+ * cross-encoder's score of the two, or the cosine of an embedding model's vectors. */
 #include "base/memory.h"
+#include "engine/rerank.h"
 #include "serve/fields.h"
 #include "serve/openai.h"
 #include "serve/routes.h"
 #include "serve/vectors.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_DOCUMENTS = 2048 };
-
-typedef struct Ranked {
-    int index;
-    double score;
-} Ranked;
 
 typedef struct Rerank {
     Exchange *exchange;
     ServedModel *model;
     Fields fields;
-    VectorTexts texts; /* the query, then the documents */
+    Ranking ranking;
+    size_t *n_cut; /* of each document, by a cross-encoder */
     char id[40];
 } Rerank;
 
 static void rerank_free(void *context) {
     Rerank *r = context;
-    vector_texts_clear(&r->texts);
+    ranking_clear(&r->ranking);
+    mem_free(r->n_cut);
     mem_free(r);
-}
-
-static double cosine(const float *a, const float *b, int n) {
-    double ab = 0, aa = 0, bb = 0;
-    for (int i = 0; i < n; i++) {
-        ab += (double)a[i] * (double)b[i];
-        aa += (double)a[i] * (double)a[i];
-        bb += (double)b[i] * (double)b[i];
-    }
-    return aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : 0;
-}
-
-/* The nearer first; of equals, the one that came first. */
-static int compare(const void *a, const void *b) {
-    const Ranked *x = a, *y = b;
-    if (x->score != y->score) return x->score > y->score ? -1 : 1;
-    return (x->index > y->index) - (x->index < y->index);
 }
 
 /* A text, or an object with one. */
@@ -58,6 +37,7 @@ static const JsonValue *text_of(const JsonValue *document) {
 static void write_result(const Rerank *r, const Ranked *ranked, Buffer *out) {
     buffer_printf(out, "{\"index\": %d, \"relevance_score\": ", ranked->index);
     json_write_double(out, ranked->score);
+    if (r->n_cut[ranked->index]) buffer_printf(out, ", \"truncated_tokens\": %zu", r->n_cut[ranked->index]);
     if (r->fields.return_documents.value) {
         const JsonValue *text = text_of(json_item(r->fields.documents, (uint32_t)ranked->index));
         buffer_text(out, ", \"document\": {");
@@ -69,12 +49,12 @@ static void write_result(const Rerank *r, const Ranked *ranked, Buffer *out) {
 
 static void write_answer(const Rerank *r, const Ranked *ranked, Buffer *out) {
     const FieldInt *top = &r->fields.top_n;
-    int n = r->texts.n - 1;
+    int n = r->ranking.n_documents;
     if (top->set && top->value < n) n = (int)top->value;
     buffer_printf(out, "{\"id\": \"%s\", ", r->id);
     api_write_text(out, "model", r->model->name, strlen(r->model->name));
-    buffer_printf(out, ", \"usage\": {\"prompt_tokens\": %zu, \"total_tokens\": %zu}, \"results\": [", r->texts.ids.n,
-                  r->texts.ids.n);
+    buffer_printf(out, ", \"usage\": {\"prompt_tokens\": %zu, \"total_tokens\": %zu}, \"results\": [", r->ranking.ids.n,
+                  r->ranking.ids.n);
     for (int i = 0; i < n; i++) {
         buffer_text(out, i ? ", " : "");
         write_result(r, &ranked[i], out);
@@ -82,15 +62,12 @@ static void write_answer(const Rerank *r, const Ranked *ranked, Buffer *out) {
     buffer_text(out, "]}");
 }
 
-static void on_done(void *context, const float *vectors) {
+static void on_done(void *context, const float *values) {
     Rerank *r = context;
     Buffer out = {0};
-    int n = r->texts.n - 1, size = embedder_size(r->model->embedder);
-    Ranked *ranked = mem_array((size_t)n, sizeof *ranked);
-    for (int i = 0; ranked && i < n; i++)
-        ranked[i] = (Ranked){i, cosine(vectors, vectors + (size_t)(i + 1) * (size_t)size, size)};
+    Ranked *ranked = mem_array((size_t)r->ranking.n_documents, sizeof *ranked);
     if (ranked) {
-        qsort(ranked, (size_t)n, sizeof *ranked, compare);
+        ranking_sort(&r->ranking, values, ranked);
         write_answer(r, ranked, &out);
     } else {
         out.failed = true;
@@ -107,30 +84,47 @@ static void on_fail(void *context, const char *why) {
     rerank_free(r);
 }
 
-/* The prompt of that name where the model has one, else the usual one. */
-static const char *prompt_of(const Rerank *r, const char *const *names) {
-    const EmbedPlan *plan = embedder_plan(r->model->embedder);
-    const char *prompt = NULL;
-    for (int i = 0; names[i]; i++)
-        if (embed_plan_prompt(plan, names[i], &prompt, NULL)) return prompt;
-    embed_plan_prompt(plan, NULL, &prompt, NULL);
-    return prompt;
+/* An embedding model reads a text whole or not at all; a cross-encoder's pair is cut, and the answer says by how much.
+ */
+static bool check_length(const Rerank *r, const char *name, size_t n_cut, ApiError *err) {
+    size_t most = (size_t)embedder_max_tokens(r->model->embedder);
+    if (n_cut == 0 || embedder_scores_pairs(r->model->embedder)) return true;
+    api_refuse(err, 400, name, "'%s' has %zu tokens, the model takes %zu: shorten it", name, most + n_cut, most);
+    err->code = "context_length_exceeded";
+    return false;
+}
+
+static bool read_query(Rerank *r, ApiError *err) {
+    const char *query = r->fields.query;
+    Error why = {""};
+    size_t n_cut;
+    if (!*query) return api_refuse(err, 400, "query", "'query' is empty");
+    if (!ranking_begin(&r->ranking, r->model->embedder, query, strlen(query), &n_cut, &why))
+        return api_refuse_error(err, 400, "query", &why);
+    return check_length(r, "query", n_cut, err);
+}
+
+static bool read_document(Rerank *r, uint32_t i, ApiError *err) {
+    const JsonValue *text = text_of(json_item(r->fields.documents, i));
+    Error why = {""};
+    char name[32];
+    snprintf(name, sizeof name, "documents[%u]", i);
+    if (!text) return api_refuse(err, 400, name, "'%s' must be a text, or an object with a text", name);
+    if (text->length == 0) return api_refuse(err, 400, name, "'%s' is empty", name);
+    if (!ranking_add(&r->ranking, text->text, text->length, &r->n_cut[i], &why))
+        return api_refuse_error(err, 400, name, &why);
+    return check_length(r, name, r->n_cut[i], err);
 }
 
 static bool read_texts(Rerank *r, ApiError *err) {
-    static const char *const query_names[] = {"query", NULL}, *const document_names[] = {"document", "passage", NULL};
-    const JsonValue *documents = r->fields.documents;
-    Input query = {.text = r->fields.query, .n_text = strlen(r->fields.query)};
-    const char *prompt = prompt_of(r, document_names);
-    if (!vector_texts_add(&r->texts, r->model, prompt_of(r, query_names), &query, "query", err)) return false;
-    for (uint32_t i = 0; i < documents->length; i++) {
-        const JsonValue *text = text_of(json_item(documents, i));
-        char name[32];
-        snprintf(name, sizeof name, "documents[%u]", i);
-        if (!text) return api_refuse(err, 400, name, "'%s' must be a text, or an object with a text", name);
-        Input document = {.text = text->text, .n_text = text->length};
-        if (!vector_texts_add(&r->texts, r->model, prompt, &document, name, err)) return false;
-    }
+    Error why = {""};
+    if (!r->model->embedder) return api_refuse_error(err, 400, "model", &r->model->no_embedder);
+    if (!ranking_possible(r->model->embedder, &why)) return api_refuse_error(err, 400, "model", &why);
+    if (!(r->n_cut = mem_zeroed(r->fields.documents->length, sizeof *r->n_cut)))
+        return api_refuse(err, 500, NULL, "out of memory");
+    if (!read_query(r, err)) return false;
+    for (uint32_t i = 0; i < r->fields.documents->length; i++)
+        if (!read_document(r, i, err)) return false;
     return true;
 }
 
@@ -144,7 +138,7 @@ static bool read_request(Rerank *r, Server *s, const JsonValue *body, ApiError *
         return api_refuse(err, 400, "documents", "'documents' has %u items: at most %d", f->documents->length,
                           MAX_DOCUMENTS);
     openai_new_id(r->id, sizeof r->id, "rerank-");
-    return vector_texts_new(&r->texts, r->model, (int)f->documents->length + 1, err) && read_texts(r, err);
+    return read_texts(r, err);
 }
 
 void rerank(Exchange *x, void *context) {
@@ -157,7 +151,8 @@ void rerank(Exchange *x, void *context) {
         VectorsOptions o = {.server = s,
                             .model = r->model,
                             .exchange = x,
-                            .texts = &r->texts,
+                            .inputs = ranking_inputs(&r->ranking),
+                            .n = (int)r->ranking.n,
                             .done = on_done,
                             .fail = on_fail,
                             .left = rerank_free,

@@ -22,7 +22,10 @@ static void write_model(Buffer *out, const ServedModel *m) {
     api_write_text(out, "display_name", m->name, strlen(m->name));
     buffer_text(out, ", ");
     api_write_time(out, "created_at", m->created, 0);
-    buffer_printf(out, ", \"tasks\": [%s%s]", m->has_head ? "\"completion\"" : "\"embedding\"",
+    buffer_printf(out, ", \"tasks\": [%s%s]",
+                  m->has_head ? "\"completion\""
+                  : m->ranks  ? "\"rerank\""
+                              : "\"embedding\"",
                   m->chats ? ", \"chat\"" : "");
     bool ready = m->state == MODEL_READY;
     if (ready) {

@@ -21,7 +21,9 @@ typedef struct Vectors {
 /* ---- texts ---- */
 
 bool vector_texts_new(VectorTexts *t, const ServedModel *m, int n, ApiError *err) {
+    Error why;
     if (!m->embedder) return api_refuse_error(err, 400, "model", &m->no_embedder);
+    if (!embedder_needs_vectors(m->embedder, &why)) return api_refuse_error(err, 400, "model", &why);
     t->inputs = mem_zeroed((size_t)n, sizeof *t->inputs);
     t->most = n;
     return t->inputs || api_refuse(err, 500, NULL, "out of memory");
@@ -58,12 +60,13 @@ bool vector_texts_add(VectorTexts *t, const ServedModel *m, const char *prompt, 
     return in->n > 0 || api_refuse(err, 400, name, "'%s' is empty", name);
 }
 
-static void place_inputs(VectorTexts *t) {
+const EmbedInput *vector_texts_inputs(VectorTexts *t) {
     const int32_t *at = t->ids.ids;
     for (int i = 0; i < t->n; i++) {
         t->inputs[i].ids = at;
         at += t->inputs[i].n;
     }
+    return t->inputs;
 }
 
 void vector_texts_clear(VectorTexts *t) {
@@ -84,10 +87,9 @@ static void vectors_free(Vectors *v) {
 
 /* How many texts the next piece has: at least one. */
 static int piece_size(const Vectors *v) {
-    const VectorTexts *t = v->o.texts;
-    int n = 1, rows = t->inputs[v->n_done].n;
-    while (v->n_done + n < t->n && rows + t->inputs[v->n_done + n].n <= PIECE_ROWS)
-        rows += t->inputs[v->n_done + n++].n;
+    const EmbedInput *inputs = v->o.inputs + v->n_done;
+    int n = 1, rows = inputs[0].n;
+    while (v->n_done + n < v->o.n && rows + inputs[n].n <= PIECE_ROWS) rows += inputs[n++].n;
     return n;
 }
 
@@ -97,7 +99,7 @@ static void work(void *context) {
     Embedder *e = v->o.model->embedder;
     int n = piece_size(v);
     float *out = v->out + (size_t)v->n_done * (size_t)embedder_size(e);
-    bool ok = embedder_run(e, v->o.texts->inputs + v->n_done, n, out, NULL, NULL, &v->error);
+    bool ok = embedder_run(e, v->o.inputs + v->n_done, n, out, NULL, NULL, &v->error);
     pthread_mutex_lock(&v->lock);
     v->failed = !ok;
     v->n_done += n;
@@ -134,7 +136,7 @@ static void post(Vectors *v) {
 static void on_bell(void *context) {
     Vectors *v = context;
     pthread_mutex_lock(&v->lock);
-    bool goes_on = !v->failed && v->n_done < v->o.texts->n;
+    bool goes_on = !v->failed && v->n_done < v->o.n;
     pthread_mutex_unlock(&v->lock);
     if (goes_on) {
         post(v);
@@ -151,7 +153,7 @@ static void on_bell(void *context) {
 bool vectors_start(const VectorsOptions *o, ApiError *err) {
     Vectors *v = mem_zeroed(1, sizeof *v);
     size_t size = (size_t)embedder_size(o->model->embedder);
-    float *out = mem_array((size_t)o->texts->n, size * sizeof *out);
+    float *out = mem_array((size_t)o->n, size * sizeof *out);
     if (!v || !out) {
         mem_free(v);
         mem_free(out);
@@ -161,7 +163,6 @@ bool vectors_start(const VectorsOptions *o, ApiError *err) {
     model_hold(o->model);
     v->bell = (Bell){.server = o->server, .answer = on_bell, .context = v};
     pthread_mutex_init(&v->lock, NULL);
-    place_inputs(o->texts);
     exchange_on_leave(o->exchange, on_left, v);
     post(v);
     return true;

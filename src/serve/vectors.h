@@ -13,19 +13,22 @@ typedef struct VectorTexts {
     int n, most;
 } VectorTexts;
 
-/* Room for n texts of that model. False when it makes no vectors. */
+/* Room for n texts of that model. False when it makes no vectors: it cannot, or is a cross-encoder. */
 bool vector_texts_new(VectorTexts *t, const ServedModel *m, int n, ApiError *err);
 /* One more, with its prompt (NULL: none). Refused, by the name of the field, when it is empty or has more tokens than
  * the model takes. */
 bool vector_texts_add(VectorTexts *t, const ServedModel *m, const char *prompt, const Input *text, const char *name,
                       ApiError *err);
+/* All of them, once the last is there. */
+const EmbedInput *vector_texts_inputs(VectorTexts *t);
 void vector_texts_clear(VectorTexts *t);
 
 typedef struct VectorsOptions {
     Server *server;
     ServedModel *model;
     Exchange *exchange;
-    VectorTexts *texts; /* stay the caller's, until one of these, after which nothing is used any more: */
+    const EmbedInput *inputs; /* stay the caller's, until one of these, after which nothing is used any more: */
+    int n;
     void (*done)(void *context, const float *vectors); /* [n][embedder_size]; it answers the exchange */
     void (*fail)(void *context, const char *why);      /* it answers the exchange */
     void (*left)(void *context); /* the client has left; frees memory and no more, as it may be on another thread */

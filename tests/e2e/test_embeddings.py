@@ -182,3 +182,13 @@ def test_documents_are_ranked_by_their_cosine(served):
                           ({"top_n": 0}, "top_n"), ({"documents": "a"}, "documents")):
         status, answer = served.post("/v1/rerank", body | change)
         assert status == 400 and answer["error"]["param"] == param, change
+
+
+def test_the_command_line_ranks_alike(lockstep, tmp_path):
+    write_embedder(tmp_path / "mean")
+    done = lockstep("rerank", tmp_path / "mean", "--query", "ab", "--text", "zz", "--text", "ab", "--text", "abb", "--json")
+    answer = json.loads(done.out)
+    assert [r["index"] for r in answer["results"]] == [2, 1, 0] and answer["tokens"] == 4 + 4 + 4 + 5
+    assert answer["results"][1] == {"index": 1, "relevance_score": pytest.approx(3 / 4, abs=1e-5)}
+    done = lockstep("rerank", tmp_path / "mean", "--query", "ab", "--text", "x" * 20, "--json")
+    assert json.loads(done.out)["results"][0]["truncated_tokens"] == 20 + 2 - 16 and "1 of 2 texts were longer than the 16" in done.err

@@ -279,7 +279,7 @@ async function loadModels() {
   try {
     const all = await listModels();
     app.models = all.filter((m) => m.tasks.includes("chat"));
-    notify(app.models.length > 0 ? "" : `${all.map((m) => m.id).join(", ")}: no chat template, or made for embeddings only, so there is nobody to chat with here.`);
+    notify(app.models.length > 0 ? "" : `${all.map((m) => m.id).join(", ")}: no chat template, or made for embeddings or reranking only, so there is nobody to chat with here.`);
   } catch (error) {
     if (error.status === 401) {
       askForKey();
