@@ -301,14 +301,16 @@ static int length_of(const JsonValue *v, const char *key) {
     return json_number(json_get_set(v, key), &n) && n >= 1 && n < INT_MAX ? (int)n : 0;
 }
 
-/* max_seq_length; else what the tokenizer says. The file's name once had the family in it. */
+/* max_seq_length; else what the tokenizer says. The file's name once had the family in it; of a cross-encoder it counts
+ * beside modules.json alone. */
 static bool read_lengths(Reader *r) {
     static const char *const names[] = {"sentence_bert_config.json",       "sentence_roberta_config.json",
                                         "sentence_distilbert_config.json", "sentence_camembert_config.json",
                                         "sentence_albert_config.json",     "sentence_xlm-roberta_config.json",
                                         "sentence_xlnet_config.json",      "tokenizer_config.json"};
     enum { N = sizeof names / sizeof *names };
-    for (int i = 0; i < N && r->plan->max_tokens == 0; i++) {
+    bool alone = r->plan->n_labels && !r->plan->has_modules;
+    for (int i = alone ? N - 1 : 0; i < N && r->plan->max_tokens == 0; i++) {
         JsonDoc *doc;
         if (!read_object(r, "", names[i], &doc)) return false;
         if (!doc) continue;

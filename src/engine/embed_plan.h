@@ -34,6 +34,7 @@ typedef struct EmbedStage {
 typedef struct EmbedPlan {
     int n_labels;     /* of a cross-encoder, whose vector is the score for each label; else 0 */
     bool one_type;    /* of a cross-encoder: all tokens are of type 0, whatever the post-processor says */
+    bool by_template; /* of a cross-encoder: its files put pairs through a chat template */
     bool has_modules; /* modules.json is there */
     PoolSpec pool;
     bool without_prompt; /* pooling leaves a prompt's rows out */

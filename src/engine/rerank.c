@@ -36,10 +36,14 @@ static bool add_text(Ranking *r, const char *prompt, const char *text, size_t n,
 }
 
 bool ranking_possible(const Embedder *e, Error *err) {
-    int labels = embedder_plan(e)->n_labels;
-    return labels < 2 ||
-           error_set(err, "this model gives a score for each of %d labels: only one of one label ranks documents",
-                     labels);
+    const EmbedPlan *p = embedder_plan(e);
+    if (p->n_labels > 1)
+        return error_set(err, "this model gives a score for each of %d labels: only one of one label ranks documents",
+                         p->n_labels);
+    return !p->by_template ||
+           error_set(err,
+                     "this cross-encoder has a chat template, through which sentence-transformers puts a pair: that "
+                     "is not known here");
 }
 
 bool ranking_begin(Ranking *r, const Embedder *e, const char *query, size_t n_query, size_t *n_cut, Error *err) {

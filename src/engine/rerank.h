@@ -16,7 +16,8 @@ typedef struct Ranking {
     int n_documents;
 } Ranking;
 
-/* Whether documents can be ranked by it: a model with several labels has no one score. */
+/* Whether documents can be ranked by it: a model with several labels has no one score, and one whose pairs go through a
+ * chat template is not known here. */
 bool ranking_possible(const Embedder *e, Error *err);
 /* Begins with the query, for a model by which that is possible. *n_cut: how many of its tokens an embedding model has
  * no room for; of a cross-encoder 0, as pairs are cut. After a failure the ranking must be cleared as well. */

@@ -102,15 +102,20 @@ static int padding_token(const Config *c) {
     return json_int(json_get_set(text.object, "pad_token_id"), &id) && id >= 0 && id <= INT_MAX ? (int)id : -1;
 }
 
-/* What architectures says beyond the family: a sequence classifier. A decoder's is a matrix over the last row, whatever
- * the family (GenericForSequenceClassification in transformers); an encoder's page must have said what its own is. */
+static bool has_matrix(const Config *c, const LinearSpec *spec) {
+    char name[NAME_MAX_BYTES];
+    const Names *names = c->record->names;
+    return spec->name && (!names || names_expand(names, spec->name, -1, -1, ".weight", name));
+}
+
+/* What architectures says beyond the family: a sequence classifier, where its last matrix is there, since that key
+ * outlives a head that was taken off. A decoder's is a matrix over the last row, whatever the family
+ * (GenericForSequenceClassification in transformers); an encoder's is on its page. */
 static bool read_classifier(const Config *c, Blueprint *b) {
-    int labels = standard_labels(c);
     ClassifierSpec *spec = &b->classifier;
-    if (labels == 0) return config_ok(c);
-    if (b->encoder && !spec->score.name)
-        return config_fail(c, "\"architectures\" names a sequence classifier, which is not known here for this family");
-    if (!spec->score.name) *spec = (ClassifierSpec){.pool = CLASSIFIER_LAST, .score = {.name = "score"}};
+    int labels = standard_labels(c);
+    if (!b->encoder) *spec = (ClassifierSpec){.pool = CLASSIFIER_LAST, .score = {.name = "score"}};
+    if (labels == 0 || !has_matrix(c, &spec->score)) return config_ok(c);
     spec->n_labels = labels;
     spec->pad_token = padding_token(c);
     b->head.name = NULL;

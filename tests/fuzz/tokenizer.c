@@ -1,5 +1,5 @@
 /* Fuzz target: a tokenizer.json, then after a zero byte the text to encode with it. What was encoded is decoded, whole
- * and piece by piece, and both must agree. */
+ * and piece by piece, and both must agree; and it becomes a pair with itself, whole and cut. */
 #define _GNU_SOURCE
 #include "fuzz/input.h"
 
@@ -25,6 +25,16 @@ static void decode_both_ways(const Tokenizer *t, const IdList *ids) {
     buffer_clear(&pieces);
 }
 
+static void pair_with_itself(const Tokenizer *t, const IdList *ids, size_t max) {
+    Error err;
+    IdList pair = {0}, types = {0};
+    size_t n_cut = 0;
+    if (tokenizer_pair(t, ids, ids, max, &pair, &types, &n_cut, &err) && (pair.n != types.n || n_cut > 2 * ids->n))
+        __builtin_trap();
+    id_list_clear(&pair);
+    id_list_clear(&types);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const uint8_t *zero = size ? memchr(data, 0, size) : NULL;
     size_t n = zero ? (size_t)(zero - data) : size;
@@ -34,7 +44,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     Tokenizer *t = tokenizer_parse((const char *)data, n, NULL, 0, &err);
     if (!t) return 0;
     IdList ids = {0};
-    if (tokenizer_encode(t, text, n_text, ENCODE_SPECIAL, &ids, &err)) decode_both_ways(t, &ids);
+    if (tokenizer_encode(t, text, n_text, ENCODE_SPECIAL, &ids, &err)) {
+        decode_both_ways(t, &ids);
+        pair_with_itself(t, &ids, SIZE_MAX);
+        pair_with_itself(t, &ids, ids.n);
+    }
     id_list_clear(&ids);
     tokenizer_free(t);
     return 0;

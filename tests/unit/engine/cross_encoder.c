@@ -2,7 +2,7 @@
  * have types; and that everything that is not for such a model says what it is for. The models are goldens, their files
  * made here. */
 #include "engine/cross_encoder.h"
-#include "engine/embed.h"
+#include "engine/rerank.h"
 #include "support/folder.h"
 #include "support/golden.h"
 
@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -50,6 +51,10 @@ static void refused(const char *says) {
 
 static void config(const char *text) {
     test_write_text(&test_folder, "config.json", text);
+}
+
+static void says(const Error *err, const char *what) {
+    if (!strstr(err->text, what)) fail_msg("\"%s\" does not say \"%s\"", err->text, what);
 }
 
 /* ---- activations ---- */
@@ -118,6 +123,21 @@ static void a_cross_encoder_s_own_files_come_first(void **state) {
     refused("of other modules than a Transformer in the folder itself");
 }
 
+static void a_length_is_the_tokenizer_s_without_modules(void **state) {
+    (void)state;
+    test_write_text(&test_folder, "sentence_bert_config.json", "{\"max_seq_length\": 9, \"do_lower_case\": true}");
+    test_write_text(&test_folder, "tokenizer_config.json", "{\"model_max_length\": 7}");
+    EmbedPlan p = plan_of(&one_label);
+    assert_int_equal(p.max_tokens, 7);
+    assert_false(p.lower_case);
+    embed_plan_clear(&p);
+    modules("{\"model_type\": \"CrossEncoder\"}", "[{\"path\": \"\", \"type\": \"Transformer\"}]");
+    p = plan_of(&one_label);
+    assert_int_equal(p.max_tokens, 9);
+    assert_true(p.lower_case);
+    embed_plan_clear(&p);
+}
+
 /* ---- pairs ---- */
 
 static Embedder *embedder_of(const Golden *g, const Tokenizer *t) {
@@ -160,6 +180,30 @@ static void types_are_the_post_processor_s_unless_the_tokenizer_has_none(void **
     pair_has(&one_label, first, second, "2 9 3 3", "0 0 0 1");
 }
 
+static void a_chat_template_makes_messages_of_pairs(void **state) {
+    static const char list[] = "[{\"idx\": 0, \"path\": \"\", \"type\": \"a.b.Transformer\"}]";
+    Error err = {""};
+    (void)state;
+    test_write_text(&test_folder, "tokenizer_config.json", "{\"chat_template\": \"{{ messages }}\"}");
+    Embedder *e = embedder_of(&decoder, NULL);
+    assert_false(ranking_possible(e, &err));
+    says(&err, "this cross-encoder has a chat template, through which sentence-transformers puts a pair");
+    embedder_free(e);
+    test_write_text(&test_folder, "sentence_bert_config.json", "{\"modality_config\": {\"text\": {}}}");
+    EmbedPlan p = plan_of(&decoder);
+    assert_true(p.by_template); /* without modules.json that file is not read */
+    embed_plan_clear(&p);
+    modules("{\"model_type\": \"CrossEncoder\"}", list);
+    e = embedder_of(&decoder, NULL);
+    assert_true(ranking_possible(e, &err));
+    embedder_free(e);
+    test_write_text(&test_folder, "sentence_bert_config.json",
+                    "{\"modality_config\": {\"text\": {}, \"message\": {}}}");
+    p = plan_of(&decoder);
+    assert_true(p.by_template);
+    embed_plan_clear(&p);
+}
+
 static void a_last_row_is_no_padding(void **state) {
     int32_t a[] = {9, 0}, b[] = {11, 0, 0}, none[] = {0};
     (void)state;
@@ -169,10 +213,6 @@ static void a_last_row_is_no_padding(void **state) {
 }
 
 /* ---- what is not for it ---- */
-
-static void says(const Error *err, const char *what) {
-    if (!strstr(err->text, what)) fail_msg("\"%s\" does not say \"%s\"", err->text, what);
-}
 
 static void it_gives_no_vectors_and_no_next_token(void **state) {
     Embedder *e = embedder_of(&one_label, NULL);
@@ -212,6 +252,57 @@ static void a_type_that_the_model_does_not_have_is_refused(void **state) {
     embedder_free(causal);
 }
 
+/* A file of another golden, with `from` replaced in it. */
+static void copy(const char *from_folder, const char *name, const char *from, const char *to) {
+    char path[300];
+    size_t n;
+    snprintf(path, sizeof path, "%s/%s", from_folder, name);
+    char *bytes = test_read(path, &n), *at = from ? strstr(bytes, from) : NULL;
+    Buffer out = {0};
+    assert_true(!from || at);
+    buffer_append(&out, bytes, at ? (size_t)(at - bytes) : n);
+    if (at) {
+        buffer_text(&out, to);
+        buffer_append(&out, at + strlen(from), n - (size_t)(at - bytes) - strlen(from));
+    }
+    test_write(&test_folder, name, out.data, out.length);
+    buffer_clear(&out);
+    free(bytes);
+}
+
+/* The class in config.json outlives a head that was taken off. */
+static void without_its_head_it_is_an_encoder(void **state) {
+    Golden g;
+    Error err = {""};
+    (void)state;
+    copy("tests/goldens/embed/bert", "config.json", "BertModel", "BertForSequenceClassification");
+    copy("tests/goldens/embed/bert", "model.safetensors", NULL, NULL);
+    copy("tests/goldens/embed/bert", "golden.json", NULL, NULL);
+    golden_open(&g, test_folder.path, KV_F32, 1);
+    assert_int_equal(model_labels(g.model), 0);
+    Embedder *e = embedder_of(&g, NULL);
+    assert_true(embedder_needs_vectors(e, &err));
+    embedder_free(e);
+    golden_close(&g);
+}
+
+static void a_head_of_another_size_is_named(void **state) {
+    ModelOptions o = {.numeric = {KV_F32, 16}};
+    Error err = {""};
+    (void)state;
+    copy("tests/goldens/rerank/bert", "config.json", "\"LABEL_0\"", "\"a\", \"1\": \"b\"");
+    copy("tests/goldens/rerank/bert", "model.safetensors", NULL, NULL);
+    Checkpoint *c = checkpoint_open(test_folder.path, &err);
+    assert_non_null(c);
+    assert_null(model_load(c, &o, one_label.pool, &err));
+    says(&err, "tensor \"classifier.weight\" has shape [1, 48], config.json implies [2, 48]");
+    ModelPurpose purpose;
+    assert_true(model_purpose(c, &o, &purpose, &err));
+    assert_int_equal(purpose.n_labels, 2);
+    assert_false(purpose.has_head);
+    checkpoint_close(c);
+}
+
 static void a_classifier_s_input_is_finite(void **state) {
     float x[48] = {0}, logit;
     Error err = {""};
@@ -228,10 +319,14 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         IN_FOLDER(one_label_has_a_sigmoid_unless_a_file_says_otherwise),
         IN_FOLDER(a_cross_encoder_s_own_files_come_first),
+        IN_FOLDER(a_length_is_the_tokenizer_s_without_modules),
         IN_FOLDER(types_are_the_post_processor_s_unless_the_tokenizer_has_none),
+        IN_FOLDER(a_chat_template_makes_messages_of_pairs),
         IN_FOLDER(a_last_row_is_no_padding),
         IN_FOLDER(it_gives_no_vectors_and_no_next_token),
         IN_FOLDER(a_type_that_the_model_does_not_have_is_refused),
+        IN_FOLDER(without_its_head_it_is_an_encoder),
+        IN_FOLDER(a_head_of_another_size_is_named),
         cmocka_unit_test(a_classifier_s_input_is_finite),
     };
     return cmocka_run_group_tests(tests, make, clear);
