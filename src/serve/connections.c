@@ -13,39 +13,31 @@
 #include <event2/bufferevent.h>
 #include <event2/http.h>
 #include <event2/listener.h>
+#include <stdlib.h>
+#include <string.h>
 
-enum { LOOK_SECONDS = 1 };
+enum { LOOK_SECONDS = 1, LINE = 512 };
 
 typedef struct Connection {
     Connections *all;
     struct bufferevent *stream;
-    double since; /* the first byte of the request that is coming; 0: none has come */
-    bool busy;    /* its request is being answered */
+    double since;    /* the first byte of the request that is coming; 0: none has come */
+    bool busy;       /* its request is being answered */
+    bool ours;       /* what is in its output is our answer */
+    char line[LINE]; /* how the request that is coming begins */
+    size_t received; /* bytes of it */
+    int unread;      /* the status of evhttp's own answer, which waits to be replaced; 0: there is none */
     struct Connection *next;
 } Connection;
 
 struct Connections {
+    ConnectionsOptions options;
     Connection *first;
-    int n, most, seconds;
-    struct event *look;
+    int n;
+    struct event *look, *unread;
     struct evconnlistener *listener;
     bool refuses;
 };
-
-static void on_bytes(struct evbuffer *buffer, const struct evbuffer_cb_info *info, void *argument) {
-    (void)buffer;
-    Connection *c = argument;
-    if (info->n_added > 0 && !c->busy && c->since == 0) c->since = clock_seconds();
-}
-
-static void forget(Connection **at) {
-    Connection *c = *at;
-    *at = c->next;
-    c->all->n--;
-    evbuffer_remove_cb(bufferevent_get_input(c->stream), on_bytes, c);
-    bufferevent_decref(c->stream);
-    mem_free(c);
-}
 
 /* The connection as evhttp knows it; NULL when it has let go of the stream. */
 static struct evhttp_connection *owner(const Connection *c) {
@@ -53,6 +45,86 @@ static struct evhttp_connection *owner(const Connection *c) {
     void *context = NULL;
     bufferevent_getcb(c->stream, NULL, NULL, &on_event, &context);
     return on_event ? context : NULL;
+}
+
+/* ---- what comes, and what evhttp says by itself ---- */
+
+/* evhttp takes the first line from the buffer once it is whole, so until then the request begins where the buffer
+ * does. */
+static void note_request(Connection *c, struct evbuffer *input, size_t n_new) {
+    if (c->since == 0) c->since = clock_seconds();
+    c->received += n_new;
+    if (strchr(c->line, '\n') || strlen(c->line) == sizeof c->line - 1) return;
+    ev_ssize_t n = evbuffer_copyout(input, c->line, sizeof c->line - 1);
+    c->line[n > 0 ? n : 0] = '\0';
+}
+
+/* A client that is still sending while its connection closes would lose the answer if nobody read on. */
+static void on_bytes(struct evbuffer *buffer, const struct evbuffer_cb_info *info, void *argument) {
+    Connection *c = argument;
+    if (info->n_added == 0 || c->busy) return;
+    if (owner(c))
+        note_request(c, buffer, info->n_added);
+    else
+        evbuffer_drain(buffer, evbuffer_get_length(buffer));
+}
+
+/* The status of the answer that begins in a stream's output; 0: too little of it is there. The stream keeps the
+ * beginning to itself, unless asked. */
+static int status_in(struct evbuffer *output) {
+    static const char version[] = "HTTP/1.1 ";
+    char line[sizeof version + 3] = "";
+    evbuffer_unfreeze(output, 1);
+    ev_ssize_t n = evbuffer_copyout(output, line, sizeof line - 1);
+    evbuffer_freeze(output, 1);
+    return n == (ev_ssize_t)sizeof line - 1 ? atoi(line + sizeof version - 1) : 0;
+}
+
+static void on_output(struct evbuffer *buffer, const struct evbuffer_cb_info *info, void *argument) {
+    Connection *c = argument;
+    if (evbuffer_get_length(buffer) == 0 && !c->busy) c->ours = false;
+    if (info->n_added == 0 || c->ours || c->unread) return;
+    int status = status_in(buffer);
+    if (status <= 100) return; /* 100 tells the client to go on, and is no answer yet */
+    c->unread = status;
+    event_active(c->all->unread, EV_TIMEOUT, 1);
+}
+
+static void replace_answer(Connection *c) {
+    Buffer out = {0};
+    const ConnectionsOptions *o = &c->all->options;
+    struct evbuffer *output = bufferevent_get_output(c->stream);
+    o->unread(&out, c->line, c->received, c->unread, o->context);
+    if (!out.failed) {
+        evbuffer_unfreeze(output, 1);
+        evbuffer_drain(output, evbuffer_get_length(output));
+        evbuffer_freeze(output, 1);
+        c->ours = true;
+        evbuffer_add(output, out.data, out.length);
+    }
+    buffer_clear(&out);
+}
+
+static void on_unread(evutil_socket_t fd, short what, void *argument) {
+    (void)fd, (void)what;
+    Connections *all = argument;
+    for (Connection *c = all->first; c; c = c->next) {
+        if (!c->unread) continue;
+        if (owner(c)) replace_answer(c);
+        c->unread = 0;
+    }
+}
+
+/* ---- who is there ---- */
+
+static void forget(Connection **at) {
+    Connection *c = *at;
+    *at = c->next;
+    c->all->n--;
+    evbuffer_remove_cb(bufferevent_get_input(c->stream), on_bytes, c);
+    evbuffer_remove_cb(bufferevent_get_output(c->stream), on_output, c);
+    bufferevent_decref(c->stream);
+    mem_free(c);
 }
 
 static void forget_gone(Connections *all) {
@@ -77,7 +149,8 @@ static struct bufferevent *make_stream(struct event_base *base, void *argument) 
     all->n++;
     bufferevent_incref(stream);
     evbuffer_add_cb(bufferevent_get_input(stream), on_bytes, c);
-    if (all->n >= all->most && !all->refuses && all->listener)
+    evbuffer_add_cb(bufferevent_get_output(stream), on_output, c);
+    if (all->n >= all->options.most && !all->refuses && all->listener)
         all->refuses = evconnlistener_disable(all->listener) == 0;
     return stream;
 }
@@ -87,23 +160,24 @@ static void on_look(evutil_socket_t fd, short what, void *argument) {
     Connections *all = argument;
     double now = clock_seconds();
     for (Connection *c = all->first; c; c = c->next) {
-        bool slow = !c->busy && c->since != 0 && now - c->since > all->seconds;
+        bool slow = !c->busy && c->since != 0 && now - c->since > all->options.seconds;
         if (slow && owner(c)) evhttp_connection_free(owner(c));
     }
     forget_gone(all);
-    if (all->refuses && all->n < all->most) all->refuses = evconnlistener_enable(all->listener) != 0;
+    if (all->refuses && all->n < all->options.most) all->refuses = evconnlistener_enable(all->listener) != 0;
 }
 
 Connections *connections_new(struct event_base *base, struct evhttp *server, struct evhttp_bound_socket *socket,
-                             int most, int seconds, Error *err) {
+                             const ConnectionsOptions *options, Error *err) {
     struct timeval look = {LOOK_SECONDS, 0};
     Connections *c = mem_zeroed(1, sizeof *c);
     if (c) {
-        *c = (Connections){.most = most, .seconds = seconds, .listener = evhttp_bound_socket_get_listener(socket)};
+        *c = (Connections){.options = *options, .listener = evhttp_bound_socket_get_listener(socket)};
         c->look = event_new(base, -1, EV_PERSIST, on_look, c);
+        c->unread = event_new(base, -1, 0, on_unread, c);
     }
-    if (!c || !c->look) {
-        mem_free(c);
+    if (!c || !c->look || !c->unread) {
+        connections_free(c);
         error_memory(err, "the connections");
         return NULL;
     }
@@ -115,7 +189,8 @@ Connections *connections_new(struct event_base *base, struct evhttp *server, str
 void connections_free(Connections *c) {
     if (!c) return;
     while (c->first) forget(&c->first);
-    event_free(c->look);
+    if (c->look) event_free(c->look);
+    if (c->unread) event_free(c->unread);
     mem_free(c);
 }
 
@@ -132,12 +207,18 @@ static Connection *find(const Connections *all, const struct bufferevent *stream
 
 void connection_begins(Connections *all, struct bufferevent *stream) {
     Connection *c = find(all, stream);
-    if (c) c->busy = true;
+    if (c) c->busy = c->ours = true;
 }
 
+/* What a client has sent ahead is the beginning of its next request. */
 void connection_ends(Connections *all, struct bufferevent *stream) {
     Connection *c = find(all, stream);
     if (!c) return;
+    struct evbuffer *input = bufferevent_get_input(stream);
+    size_t ahead = evbuffer_get_length(input);
     c->busy = false;
     c->since = 0;
+    c->received = 0;
+    c->line[0] = '\0';
+    if (ahead) note_request(c, input, ahead);
 }

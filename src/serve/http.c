@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "serve/connections.h"
+#include "serve/framing.h"
 
 #include <arpa/inet.h>
 #include <event2/buffer.h>
@@ -27,7 +28,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-enum { MAX_HEADERS = 64 << 10, PIPELINED = 64 << 10, CLIENT_LEFT = 499 };
+enum { MAX_HEADERS = 64 << 10, PIPELINED = 64 << 10, CLIENT_LEFT = 499, ID = 32 };
 
 struct Http {
     struct evhttp *server;
@@ -35,6 +36,7 @@ struct Http {
     Connections *connections;
     HttpOptions options;
     int port, open;
+    bool local;
     uint64_t n_exchanges;
 };
 
@@ -46,7 +48,7 @@ struct Exchange {
     JsonDoc *body;
     char *tail;
     struct evkeyvalq query;
-    char id[32];
+    char id[ID];
     bool streaming;
     void (*left)(void *context);
     void *context;
@@ -103,6 +105,10 @@ static void watch(Exchange *x) {
     bufferevent_enable(stream, EV_READ);
 }
 
+static void next_id(Http *h, char out[ID]) {
+    snprintf(out, ID, "req_%016" PRIx64, ++h->n_exchanges);
+}
+
 static Exchange *exchange_new(Http *h, struct evhttp_request *request) {
     Exchange *x = mem_zeroed(1, sizeof *x);
     if (!x) return NULL;
@@ -112,7 +118,7 @@ static Exchange *exchange_new(Http *h, struct evhttp_request *request) {
     const char *query = evhttp_uri_get_query(evhttp_request_get_evhttp_uri(request));
     TAILQ_INIT(&x->query);
     if (query) evhttp_parse_query_str(query, &x->query);
-    snprintf(x->id, sizeof x->id, "req_%016" PRIx64, ++h->n_exchanges);
+    next_id(h, x->id);
     h->open++;
     watch(x);
     return x;
@@ -132,6 +138,8 @@ const char *exchange_method(const Exchange *x) {
     case EVHTTP_REQ_DELETE: return "DELETE";
     case EVHTTP_REQ_HEAD: return "HEAD";
     case EVHTTP_REQ_OPTIONS: return "OPTIONS";
+    case EVHTTP_REQ_PUT: return "PUT";
+    case EVHTTP_REQ_PATCH: return "PATCH";
     default: return "?";
     }
 }
@@ -189,9 +197,20 @@ void exchange_add_header(Exchange *x, const char *name, const char *value) {
     evhttp_add_header(evhttp_request_get_output_headers(x->request), name, value);
 }
 
+/* Whatever the request says of it. evhttp takes that for granted: it keeps a connection of HTTP/1.0 when asked, and
+ * then gives an answer that has not begun a length of 0. */
+static void close_after(Exchange *x) {
+    evhttp_remove_header(evhttp_request_get_input_headers(x->request), "Connection");
+    exchange_add_header(x, "Connection", "close");
+}
+
 void exchange_reply(Exchange *x, int status, const char *type, const char *body, size_t n) {
     struct evbuffer *out = evbuffer_new();
-    if (out) evbuffer_add(out, body, n);
+    char length[24];
+    bool head = evhttp_request_get_command(x->request) == EVHTTP_REQ_HEAD;
+    snprintf(length, sizeof length, "%zu", n);
+    if (head && status != HTTP_NOTMODIFIED) exchange_add_header(x, "Content-Length", length);
+    if (out && !head) evbuffer_add(out, body, n); /* evhttp would send the body of an answer to HEAD too */
     if (type) exchange_add_header(x, "Content-Type", type);
     exchange_add_header(x, "x-request-id", x->id);
     log_verbose("%s %s %s: %d", x->id, exchange_method(x), exchange_path(x), status);
@@ -216,6 +235,7 @@ void exchange_stream_begin(Exchange *x, const char *type) {
     exchange_add_header(x, "Content-Type", type);
     exchange_add_header(x, "Cache-Control", "no-cache");
     exchange_add_header(x, "x-request-id", x->id);
+    if (x->request->major == 1 && x->request->minor == 0) close_after(x); /* what else would end it */
     log_verbose("%s %s %s: stream", x->id, exchange_method(x), exchange_path(x));
     x->streaming = true;
     note_answer(x, HTTP_OK);
@@ -343,17 +363,55 @@ static void dispatch(Exchange *x) {
     buffer_clear(&methods);
 }
 
+/* True when the request is not one, and that was answered. */
+static bool answer_fault(Exchange *x) {
+    bool ends = false;
+    Buffer out = {0};
+    FramingFault f = framing_check(x->request, &ends);
+    if (ends) close_after(x);
+    if (!f.status) return false;
+    if (f.status == 415) exchange_add_header(x, "Accept-Encoding", "identity");
+    x->http->options.write_error(&out, exchange_path(x), x->id, f.status, f.message);
+    exchange_reply_json(x, f.status, &out);
+    buffer_clear(&out);
+    return true;
+}
+
 static void on_request(struct evhttp_request *request, void *argument) {
     Exchange *x = exchange_new(argument, request);
+    if (x && answer_fault(x)) return;
     if (x)
         dispatch(x);
     else
         evhttp_send_reply(request, HTTP_SERVUNAVAIL, NULL, NULL);
 }
 
+/* ---- requests that can not be read ---- */
+
+static void on_unread(Buffer *out, const char *line, size_t received, int status, void *context) {
+    Http *h = context;
+    const HttpOptions *o = &h->options;
+    UnreadRequest r = {status, line, received, o->max_body, MAX_HEADERS};
+    FramingFault f = framing_explain(&r);
+    Buffer body = {0};
+    char id[ID], path[256];
+    next_id(h, id);
+    framing_path(path, sizeof path, line);
+    o->write_error(&body, path, id, f.status, f.message);
+    buffer_printf(out,
+                  "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %zu\r\nConnection: close\r\n"
+                  "x-request-id: %s\r\n\r\n",
+                  f.status, framing_phrase(f.status), body.length, id);
+    if (strncmp(line, "HEAD ", 5) != 0) buffer_append(out, body.data, body.length);
+    out->failed = out->failed || body.failed;
+    buffer_clear(&body);
+    log_verbose("%s %s: %d, %s", id, path, f.status, f.message);
+    if (o->answered) o->answered(o->context, NULL, f.status);
+}
+
 /* ---- the server ---- */
 
-static int bound_port(struct evhttp_bound_socket *socket) {
+static void note_address(Http *h) {
     union {
         struct sockaddr any;
         struct sockaddr_in v4;
@@ -361,10 +419,24 @@ static int bound_port(struct evhttp_bound_socket *socket) {
     } address;
     socklen_t n = sizeof address;
     memset(&address, 0, sizeof address);
-    if (getsockname(evhttp_bound_socket_get_fd(socket), &address.any, &n) != 0) return 0;
-    return ntohs(address.any.sa_family == AF_INET6 ? address.v6.sin6_port : address.v4.sin_port);
+    if (getsockname(evhttp_bound_socket_get_fd(h->socket), &address.any, &n) != 0) return;
+    bool v6 = address.any.sa_family == AF_INET6;
+    h->port = ntohs(v6 ? address.v6.sin6_port : address.v4.sin_port);
+    h->local = v6 ? IN6_IS_ADDR_LOOPBACK(&address.v6.sin6_addr) : ntohl(address.v4.sin_addr.s_addr) >> 24 == 127;
 }
 
+static bool listens(Http *h, struct event_base *base, Error *err) {
+    const HttpOptions *o = &h->options;
+    ConnectionsOptions connections = {o->max_connections, o->request_seconds, on_unread, h};
+    h->socket = evhttp_bind_socket_with_handle(h->server, o->host, (ev_uint16_t)o->port);
+    if (!h->socket)
+        return error_set(err, "cannot listen on %s port %d: is another program there? (--port)", o->host, o->port);
+    note_address(h);
+    h->connections = connections_new(base, h->server, h->socket, &connections, err);
+    return h->connections != NULL;
+}
+
+/* All methods that a path could be asked with: evhttp's own answer to others does not say what the path takes. */
 Http *http_new(struct event_base *base, const HttpOptions *options, Error *err) {
     Http *h = mem_zeroed(1, sizeof *h);
     if (!h || !(h->server = evhttp_new(base))) {
@@ -374,21 +446,13 @@ Http *http_new(struct event_base *base, const HttpOptions *options, Error *err) 
     }
     h->options = *options;
     evhttp_set_allowed_methods(h->server, EVHTTP_REQ_GET | EVHTTP_REQ_POST | EVHTTP_REQ_DELETE | EVHTTP_REQ_HEAD |
-                                              EVHTTP_REQ_OPTIONS);
+                                              EVHTTP_REQ_OPTIONS | EVHTTP_REQ_PUT | EVHTTP_REQ_PATCH);
     evhttp_set_max_body_size(h->server, (ev_ssize_t)options->max_body);
+    evhttp_set_flags(h->server, EVHTTP_SERVER_LINGERING_CLOSE); /* most clients read once all is sent, or never */
     evhttp_set_max_headers_size(h->server, MAX_HEADERS);
     evhttp_set_timeout(h->server, options->idle_seconds);
     evhttp_set_gencb(h->server, on_request, h);
-    h->socket = evhttp_bind_socket_with_handle(h->server, options->host, (ev_uint16_t)options->port);
-    if (!h->socket) {
-        error_set(err, "cannot listen on %s port %d: is another program there? (--port)", options->host, options->port);
-        http_free(h);
-        return NULL;
-    }
-    h->port = bound_port(h->socket);
-    h->connections =
-        connections_new(base, h->server, h->socket, options->max_connections, options->request_seconds, err);
-    if (h->connections) return h;
+    if (listens(h, base, err)) return h;
     http_free(h);
     return NULL;
 }
@@ -402,6 +466,10 @@ void http_free(Http *h) {
 
 int http_port(const Http *h) {
     return h->port;
+}
+
+bool http_is_local(const Http *h) {
+    return h->local;
 }
 
 int http_open_exchanges(const Http *h) {

@@ -33,6 +33,8 @@ typedef struct HttpOptions {
     const HttpRoute *routes; /* the last has no path */
     /* Answers a request that no route takes. `methods`: what its path takes, with commas between; empty: nothing. */
     void (*lost)(Exchange *x, const char *methods, void *context);
+    /* Writes the body of an error that is HTTP's own, as the protocol of that path has it. id: as exchange_id. */
+    void (*write_error)(Buffer *out, const char *path, const char *id, int status, const char *message);
     /* Called for each answer as it begins, with its route (NULL: none) and its status; 499 is a client that left before
      * that. NULL: nobody counts. */
     void (*answered)(void *context, const HttpRoute *route, int status);
@@ -42,6 +44,7 @@ typedef struct HttpOptions {
 Http *http_new(struct event_base *base, const HttpOptions *options, Error *err);
 void http_free(Http *h);
 int http_port(const Http *h);
+bool http_is_local(const Http *h); /* whether only this machine can reach it */
 int http_open_exchanges(const Http *h);
 void http_stop_listening(Http *h);
 

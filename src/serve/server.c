@@ -248,6 +248,12 @@ static bool admit(Exchange *x, void *context) {
     return access_admits(s->access, x);
 }
 
+static void write_error(Buffer *out, const char *path, const char *id, int status, const char *message) {
+    ApiError err;
+    api_refuse(&err, status, NULL, "%s", message);
+    api_write_error(out, api_of_path(path), id, &err);
+}
+
 static void lost(Exchange *x, const char *methods, void *context) {
     (void)context;
     reply_lost(x, methods);
@@ -287,6 +293,7 @@ static bool start_listening(Server *s, Error *err) {
                         .idle_seconds = o->idle_seconds ? o->idle_seconds : IDLE_SECONDS,
                         .admit = admit,
                         .lost = lost,
+                        .write_error = write_error,
                         .answered = on_answered,
                         .routes = routes,
                         .context = s};

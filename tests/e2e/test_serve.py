@@ -238,7 +238,7 @@ def test_one_call_is_one_where_calls_are_not_parallel(serve):
 def test_slow_senders_are_cut_and_connections_counted(serve):
     s = serve(["ok"], "--request-timeout", "1", "--connections", "3")
     slow = socket.create_connection(("127.0.0.1", s.port), timeout=20)
-    for byte in b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{":
+    for byte in b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{":
         slow.sendall(bytes([byte]))
     begun = time.monotonic()
     try:
@@ -272,7 +272,7 @@ def test_a_connection_gets_all_of_its_bytes_after_another_has_closed(serve):
     body = json.dumps({"content": "a" * 20000}).encode()
     for _ in range(20):
         with socket.create_connection(("127.0.0.1", s.port), timeout=5) as client:
-            client.sendall(b"POST /tokenize HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            client.sendall(b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
             answer = b""
             while part := client.recv(1 << 16):
                 answer += part
@@ -374,7 +374,7 @@ def test_a_reader_that_falls_behind_misses_nothing(served):
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
             client.settimeout(60)
             client.connect(("127.0.0.1", served.port))
-            client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
             if late:
                 time.sleep(4)
             response = http.client.HTTPResponse(client)
