@@ -27,7 +27,16 @@ static void key_list_clear(KeyList *l) {
     *l = (KeyList){0};
 }
 
+static size_t count_blanks(const char *text) {
+    return strspn(text, " \t");
+}
+
+/* Without the blanks around it, which HTTP takes from a header as well: a key with them could never be sent. */
 static bool key_list_push(KeyList *l, const char *key, size_t n, Error *err) {
+    size_t skip = count_blanks(key) < n ? count_blanks(key) : n;
+    key += skip;
+    n -= skip;
+    while (n > 0 && (key[n - 1] == ' ' || key[n - 1] == '\t')) n--;
     if (n == 0 || n > MAX_KEY) return error_set(err, "an API key must have from 1 to %d bytes", MAX_KEY);
     char **keys = mem_room(l->keys, l->n, &l->capacity, sizeof *keys);
     if (keys) l->keys = keys;
@@ -40,9 +49,10 @@ static bool key_list_push(KeyList *l, const char *key, size_t n, Error *err) {
 static bool read_lines(FILE *f, KeyList *out, Error *err) {
     char line[MAX_KEY + 2];
     while (fgets(line, sizeof line, f)) {
-        size_t n = strcspn(line, "\r\n");
-        if (n == 0 || line[0] == '#') continue;
-        if (!key_list_push(out, line, n, err)) return false;
+        const char *key = line + count_blanks(line);
+        size_t n = strcspn(key, "\r\n");
+        if (n == 0 || *key == '#') continue;
+        if (!key_list_push(out, key, n, err)) return false;
     }
     return true;
 }
@@ -100,7 +110,7 @@ static bool has_key(const Access *a, const char *came) {
 
 static const char *key_of(Exchange *x) {
     const char *bearer = exchange_header(x, "Authorization");
-    if (bearer && strncasecmp(bearer, "Bearer ", 7) == 0) return bearer + 7;
+    if (bearer && strncasecmp(bearer, "Bearer ", 7) == 0) return bearer + 7 + count_blanks(bearer + 7);
     return exchange_header(x, "x-api-key");
 }
 

@@ -166,3 +166,17 @@ def test_a_compressed_body_is_named(tape):
     assert "Content-Encoding: gzip" in message("/v1/messages", text)
     body = json.dumps(CHAT).encode()
     assert ask(tape, "POST /v1/chat/completions HTTP/1.1", "Content-Encoding: identity", f"Content-Length: {len(body)}", body=body)[0] == 200
+
+
+def test_blanks_around_a_key_are_no_part_of_it(program, tmp_path):
+    write_tape(tmp_path / "m", ["Red"])
+    keys = tmp_path / "keys"
+    keys.write_bytes(b"  # people\n \t\none \n\ttwo\t\r\n  three and a half")
+    s = Served(program, tmp_path / "m", "--api-key-file", keys, "--api-key", " four ")
+    try:
+        for header in ("Authorization: Bearer one", "Authorization: Bearer  two", "authorization: bearer \t three and a half ", "x-api-key: four"):
+            assert ask(s, "GET /v1/models HTTP/1.1", header)[0] == 200, header
+        for header in ("Authorization: Bearer", "Authorization: Bearer  ", "Authorization: Bearer on e", "x-api-key: # people", "x-api-key: three"):
+            assert ask(s, "GET /v1/models HTTP/1.1", header)[0] == 401, header
+    finally:
+        assert s.stop() == 0
