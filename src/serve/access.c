@@ -118,14 +118,48 @@ static bool is_open(const char *path) {
     return strcmp(path, "/") == 0 || strncmp(path, "/page/", 6) == 0 || strcmp(path, "/health") == 0;
 }
 
-bool access_admits(Access *a, Exchange *x) {
-    ApiError err;
-    const char *path = exchange_path(x), *key = key_of(x);
-    if (a->given.n + a->read.n == 0 || is_open(path)) return true;
+static bool has_changing_method(Exchange *x) {
+    const char *method = exchange_method(x);
+    return strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0 && strcmp(method, "OPTIONS") != 0;
+}
+
+/* What a browser itself says of where the page is from; no page can write this header. */
+static bool is_own_page(Exchange *x) {
+    const char *site = exchange_header(x, "Sec-Fetch-Site");
+    return site && (strcmp(site, "same-origin") == 0 || strcmp(site, "none") == 0);
+}
+
+/* The page's own requests have an Origin of null where a browser takes its Referrer-Policy to mean that. */
+static bool rules_admit(Exchange *x, const OriginRules *rules, ApiError *err) {
+    const char *host = exchange_header(x, "Host"), *origin = exchange_header(x, "Origin");
+    if (!origin_takes_host(rules, host))
+        return api_refuse(
+            err, 403, NULL,
+            "Host: '%.200s' is not a name of this machine, and without --api-key no other is answered to: "
+            "start the server with --cors https://%.200s (or http://) to allow it, or with a key",
+            host, host);
+    if (!origin || !has_changing_method(x) || is_own_page(x) || origin_may_change(rules, origin, host)) return true;
+    return api_refuse(
+        err, 403, NULL,
+        "a page of Origin: '%.200s' may not do this, as no key is asked for: start the server with --cors "
+        "%.200s to allow it, or with --api-key",
+        origin, origin);
+}
+
+static bool key_admits(const Access *a, Exchange *x, ApiError *err) {
+    const char *key = key_of(x);
+    if (is_open(exchange_path(x))) return true;
     if (key && strlen(key) <= MAX_KEY && has_key(a, key)) return true;
-    api_refuse(&err, 401, NULL,
+    api_refuse(err, 401, NULL,
                key ? "this API key is not known here" : "an API key is needed: Authorization: Bearer KEY");
-    err.code = "invalid_api_key";
-    api_fail(x, api_of_path(path), &err);
+    err->code = "invalid_api_key";
+    return false;
+}
+
+bool access_admits(Access *a, Exchange *x, const OriginRules *rules) {
+    ApiError err;
+    bool keys = a->given.n + a->read.n > 0;
+    if (keys ? key_admits(a, x, &err) : rules_admit(x, rules, &err)) return true;
+    api_fail(x, api_of_path(exchange_path(x)), &err);
     return false;
 }

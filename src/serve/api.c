@@ -63,6 +63,7 @@ void api_write_time(Buffer *out, const char *key, int64_t seconds, long nanoseco
 static const char *openai_type(int status) {
     switch (status) {
     case 401: return "authentication_error";
+    case 403: return "permission_error";
     case 404: return "not_found_error";
     case 503: return "overloaded_error";
     default: return status >= 500 ? "server_error" : "invalid_request_error";

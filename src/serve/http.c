@@ -14,6 +14,7 @@
 #include "base/memory.h"
 #include "serve/connections.h"
 #include "serve/framing.h"
+#include "serve/origin.h"
 
 #include <arpa/inet.h>
 #include <event2/buffer.h>
@@ -315,21 +316,10 @@ static bool is_method(const Exchange *x, const HttpRoute *r) {
     return strcmp(method, r->method) == 0 || (strcmp(method, "HEAD") == 0 && strcmp(r->method, "GET") == 0);
 }
 
-static bool origin_allowed(const char *origins, const char *origin) {
-    size_t n = strlen(origin);
-    if (strcmp(origins, "*") == 0) return true;
-    for (const char *at = origins; *at;) {
-        size_t length = strcspn(at, ",");
-        if (length == n && strncmp(at, origin, n) == 0) return true;
-        at += length + (at[length] == ',');
-    }
-    return false;
-}
-
 /* Cross-origin headers; true when that was all the client asked for. */
 static bool answer_cors(Exchange *x) {
     const char *origins = x->http->options.origins, *origin = exchange_header(x, "Origin");
-    if (origins && origin && origin_allowed(origins, origin)) {
+    if (origin && origin_is_listed(origins, origin)) {
         exchange_add_header(x, "Access-Control-Allow-Origin", origin);
         exchange_add_header(x, "Vary", "Origin");
         exchange_add_header(x, "Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");

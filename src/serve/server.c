@@ -245,7 +245,8 @@ static void on_reload(evutil_socket_t fd, short what, void *argument) {
 
 static bool admit(Exchange *x, void *context) {
     Server *s = context;
-    return access_admits(s->access, x);
+    OriginRules rules = {s->options.host, s->options.origins, http_is_local(s->http)};
+    return access_admits(s->access, x, &rules);
 }
 
 static void write_error(Buffer *out, const char *path, const char *id, int status, const char *message) {

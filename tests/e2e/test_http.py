@@ -168,6 +168,59 @@ def test_a_compressed_body_is_named(tape):
     assert ask(tape, "POST /v1/chat/completions HTTP/1.1", "Content-Encoding: identity", f"Content-Length: {len(body)}", body=body)[0] == 200
 
 
+def test_a_name_that_was_pointed_here_is_refused(program, tape, tmp_path):
+    for host in ("localhost", f"localhost:{tape.port}", "LOCALHOST.", "me.localhost:80", "127.0.0.1", f"127.0.0.1:{tape.port}", "127.8.9.1",
+                 "[::1]", "[::1]:8080", "", None):
+        assert ask(tape, "GET /v1/models HTTP/1.1", host=host)[0] == 200, host
+    for host in ("evil.example", f"evil.example:{tape.port}", "localhost.evil.example", "notlocalhost", "127.0.0.1.evil.example", "128.0.0.1",
+                 "192.168.1.7:8080", "0.0.0.0", "localhost:80@evil.example", "localhost:x", "[::1", "[::2]", "[::1]x", ".localhost", "::1"):
+        for path in ("/", "/v1/models", "/health", "/api/tags"):
+            status, _, body = ask(tape, f"GET {path} HTTP/1.1", host=host)
+            assert status == 403 and f"'{host}'" in message(path, body) and "--api-key" in message(path, body), (host, path)
+    write_tape(tmp_path / "n", ["Red"])
+    for arguments, host, status in ((["--api-key", "k"], "evil.example", 401), (["--cors", "http://a.example,https://Chat.example:99"], "chat.example", 200),
+                                    (["--cors", "https://chat.example"], "evil.example", 403), (["--cors", "*"], "evil.example", 200),
+                                    (["--host", "127.0.0.1"], "evil.example", 403)):
+        s = Served(program, tmp_path / "n", *arguments)
+        try:
+            assert ask(s, "GET /v1/models HTTP/1.1", host=host)[0] == status, (arguments, host)
+        finally:
+            assert s.stop() == 0
+
+
+def test_a_strange_page_changes_nothing(program, tape, tmp_path):
+    body = json.dumps(CHAT)
+
+    def post(server, origin, *headers, host="localhost"):
+        return ask(server, "POST /v1/chat/completions HTTP/1.1", f"Origin: {origin}", "Content-Type: text/plain", f"Content-Length: {len(body)}",
+                   *headers, body=body.encode(), host=host)
+
+    for origin in ("https://evil.example", "http://evil.example:8080", "null", "http://localhost.evil.example", "https://127.0.0.1.evil.example",
+                   "http://192.168.1.7", "://", "x", "http://", "https://evil.example/http://localhost"):
+        status, headers, text = post(tape, origin)
+        assert status == 403 and f"'{origin}'" in message("/", text) and "access-control-allow-origin" not in headers, origin
+        assert ask(tape, "DELETE /v1/responses/x HTTP/1.1", f"Origin: {origin}")[0] == 403
+        assert ask(tape, "GET /v1/models HTTP/1.1", f"Origin: {origin}")[0] == 200  # whose answer its browser does not show it
+    assert tape.metric("lockstep_jobs_total") == 0
+    for origin in (f"http://127.0.0.1:{tape.port}", f"http://localhost:{tape.port}", "http://localhost:3000", "https://[::1]:1", "app://obsidian.md",
+                   "tauri://localhost", "vscode-webview://0a1b", "file://", "chrome-extension://abc"):
+        assert post(tape, origin)[0] == 200, origin
+    for host in (f"127.0.0.1:{tape.port}", f"localhost:{tape.port}"):  # the page's own, as it is reached
+        assert post(tape, f"http://{host}", "Sec-Fetch-Site: same-origin", host=host)[0] == 200
+        assert post(tape, "null", "Sec-Fetch-Site: same-origin", host=host)[0] == 200  # after its Referrer-Policy
+    assert post(tape, "null", "Sec-Fetch-Site: cross-site")[0] == 403
+    write_tape(tmp_path / "n", ["Red"])
+    for arguments, origin, headers, status in ((["--api-key", "k"], "https://evil.example", ["x-api-key: k"], 200),
+                                               (["--cors", "https://chat.example"], "https://chat.example", [], 200),
+                                               (["--cors", "https://chat.example"], "https://evil.example", [], 403),
+                                               (["--cors", "null"], "null", [], 200), (["--cors", "*"], "null", [], 200)):
+        s = Served(program, tmp_path / "n", *arguments)
+        try:
+            assert post(s, origin, *headers)[0] == status, (arguments, origin)
+        finally:
+            assert s.stop() == 0
+
+
 def test_blanks_around_a_key_are_no_part_of_it(program, tmp_path):
     write_tape(tmp_path / "m", ["Red"])
     keys = tmp_path / "keys"
