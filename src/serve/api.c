@@ -2,6 +2,7 @@
  * clients expect that. */
 #define _POSIX_C_SOURCE 200809L
 #include "serve/api.h"
+#include "base/utf8.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -82,9 +83,18 @@ static const char *anthropic_type(int status) {
     }
 }
 
+/* It may quote what came, a header or a path, which need not be the UTF-8 that JSON must be. */
+static void write_message(Buffer *out, const char *key, const char *text) {
+    Buffer valid = {0};
+    utf8_append_lossy(&valid, text, strlen(text));
+    out->failed = out->failed || valid.failed;
+    api_write_text(out, key, buffer_string(&valid), valid.length);
+    buffer_clear(&valid);
+}
+
 static void write_openai(Buffer *out, const ApiError *e) {
     buffer_text(out, "{\"error\": {");
-    api_write_text(out, "message", e->message.text, strlen(e->message.text));
+    write_message(out, "message", e->message.text);
     buffer_printf(out, ", \"type\": \"%s\", \"param\": ", openai_type(e->status));
     if (e->param[0])
         json_write_string(out, e->param, strlen(e->param), false);
@@ -97,14 +107,14 @@ static void write_anthropic(Buffer *out, const char *request_id, const ApiError 
     buffer_printf(out, "{\"type\": \"error\", \"error\": {\"type\": \"%s\", ", anthropic_type(e->status));
     Buffer message = {0};
     buffer_printf(&message, "%s%s%s", e->param, e->param[0] ? ": " : "", e->message.text);
-    api_write_text(out, "message", buffer_string(&message), message.length);
+    write_message(out, "message", buffer_string(&message));
     buffer_clear(&message);
     buffer_printf(out, "}, \"request_id\": \"%s\"}", request_id);
 }
 
 static void write_ollama(Buffer *out, const ApiError *e) {
     buffer_text(out, "{");
-    api_write_text(out, "error", e->message.text, strlen(e->message.text));
+    write_message(out, "error", e->message.text);
     buffer_text(out, "}");
 }
 

@@ -236,7 +236,7 @@ void exchange_stream_begin(Exchange *x, const char *type) {
     exchange_add_header(x, "Content-Type", type);
     exchange_add_header(x, "Cache-Control", "no-cache");
     exchange_add_header(x, "x-request-id", x->id);
-    if (x->request->major == 1 && x->request->minor == 0) close_after(x); /* what else would end it */
+    if (x->request->major < 1 || x->request->minor < 1) close_after(x); /* without chunks nothing else ends it */
     log_verbose("%s %s %s: stream", x->id, exchange_method(x), exchange_path(x));
     x->streaming = true;
     note_answer(x, HTTP_OK);
@@ -426,7 +426,6 @@ static bool listens(Http *h, struct event_base *base, Error *err) {
     return h->connections != NULL;
 }
 
-/* All methods that a path could be asked with: evhttp's own answer to others does not say what the path takes. */
 Http *http_new(struct event_base *base, const HttpOptions *options, Error *err) {
     Http *h = mem_zeroed(1, sizeof *h);
     if (!h || !(h->server = evhttp_new(base))) {
@@ -435,6 +434,7 @@ Http *http_new(struct event_base *base, const HttpOptions *options, Error *err) 
         return NULL;
     }
     h->options = *options;
+    /* Also those that no path takes: evhttp's own answer to them would not say what the path takes. */
     evhttp_set_allowed_methods(h->server, EVHTTP_REQ_GET | EVHTTP_REQ_POST | EVHTTP_REQ_DELETE | EVHTTP_REQ_HEAD |
                                               EVHTTP_REQ_OPTIONS | EVHTTP_REQ_PUT | EVHTTP_REQ_PATCH);
     evhttp_set_max_body_size(h->server, (ev_ssize_t)options->max_body);

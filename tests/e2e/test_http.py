@@ -77,8 +77,9 @@ def test_a_body_of_head_is_not_the_next_request(tape):
 
 def test_a_stream_over_http_1_0_ends_with_its_connection(tape):
     body = json.dumps(CHAT | {"stream": True}).encode()
-    for connection in (b"", b"Connection: keep-alive\r\n", b"Connection: close\r\n"):
-        head = b"POST /v1/chat/completions HTTP/1.0\r\n%sContent-Length: %d\r\n\r\n" % (connection, len(body))
+    keep = b"Connection: keep-alive\r\n"
+    for version, connection in ((b"1.0", b""), (b"1.0", keep), (b"1.0", b"Connection: close\r\n"), (b"0.9", keep)):
+        head = b"POST /v1/chat/completions HTTP/%s\r\n%sContent-Length: %d\r\n\r\n" % (version, connection, len(body))
         status, headers, events = take(exchange(tape, head + body))
         assert status == 200 and "content-length" not in headers and "transfer-encoding" not in headers
         assert headers["connection"] == "close"
@@ -157,6 +158,15 @@ def test_a_request_has_one_end(tape):
     assert ask(tape, f"POST {path} HTTP/1.1", f"Content-Length: {len(body)}", f"Content-Length: {len(body)}", body=body)[0] == 200
     chunks = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
     assert ask(tape, f"POST {path} HTTP/1.1", "Transfer-Encoding: Chunked", body=chunks)[0] == 200
+
+
+def test_an_error_that_quotes_is_json(tape):
+    for path in ("/v1/nothing", "/v1/messages/nothing", "/api/nothing"):
+        for line, header, quoted in ((f"GET {path} HTTP/1.1", b'Host: \xff"\\\xc3', '\ufffd"\\\ufffd'),
+                                     (f"POST {path} HTTP/1.1", b"Host: localhost\r\nContent-Encoding: \xfe\x01", "\ufffd?")):
+            answer = exchange(tape, line.encode() + b"\r\nConnection: close\r\n" + header + b"\r\n\r\n")
+            assert quoted in message(path, take(answer)[2].decode())
+    assert "\ufffd" in message("/", take(exchange(tape, b"GET /\xff HTTP/1.1\r\nConnection: close\r\n\r\n"))[2].decode())
 
 
 def test_a_compressed_body_is_named(tape):
