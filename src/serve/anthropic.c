@@ -3,6 +3,7 @@
  * their author can read. */
 #include "serve/anthropic.h"
 #include "serve/turns.h"
+#include "text/toolcall_check.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -185,6 +186,7 @@ static bool take_tool(Buffer *out, const JsonValue *tool, uint32_t i, ApiError *
     const JsonValue *type = json_get_set(tool, "type"), *description = json_get_set(tool, "description");
     const JsonValue *name = json_get(tool, "name"), *schema = json_get(tool, "input_schema");
     const char *kind = json_string(type), *label = json_string(name);
+    Error why = {""};
     char place[PLACE];
     snprintf(place, sizeof place, "tools[%u]", i);
     if (type && !json_equals(type, "custom"))
@@ -192,6 +194,7 @@ static bool take_tool(Buffer *out, const JsonValue *tool, uint32_t i, ApiError *
                          kind ? kind : "?", label ? label : "without a name");
     if (!label || name->length == 0) return refuse_at(err, place, "'name' must be a string that is not empty");
     if (!schema || schema->type != JSON_OBJECT) return refuse_at(err, place, "'input_schema' must be an object");
+    if (!tool_check(name, schema, &why)) return refuse_at(err, place, "%s", why.text);
     buffer_printf(out, "%s{\"type\": \"function\", \"function\": {", i ? ", " : "");
     api_write_text(out, "name", name->text, name->length);
     if (json_string(description)) {

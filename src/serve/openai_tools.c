@@ -1,20 +1,29 @@
 /* Only what is kept is accepted: a choice of tools that nothing enforces would be a lie. */
 #include "serve/openai_tools.h"
+#include "text/toolcall_check.h"
 
 #include <stdio.h>
+
+/* Tools that others would run have their name beside the type, or inside what is called as the type is. */
+static bool refuse_kind(const JsonValue *tool, const char *param, ApiError *err) {
+    const char *kind = json_string(json_get(tool, "type")), *name = json_string(json_get(tool, "name"));
+    if (kind && !name) name = json_string(json_get(json_get(tool, kind), "name"));
+    return api_refuse(err, 400, param, "%s: tools of type '%.60s' (%.60s) are not supported, only functions", param,
+                      kind ? kind : "?", name ? name : "without a name");
+}
 
 bool openai_check_tools(const JsonValue *tools, ApiError *err) {
     for (uint32_t i = 0; tools && i < tools->length; i++) {
         const JsonValue *tool = json_item(tools, i), *type = json_get(tool, "type");
         const JsonValue *function = json_get(tool, "function"), *name = json_get(function, "name");
-        const char *kind = json_string(type), *tool_name = json_string(json_get(tool, "name"));
+        Error why = {""};
         char param[64];
         snprintf(param, sizeof param, "tools[%u]", i);
-        if (type && !json_equals(type, "function"))
-            return api_refuse(err, 400, param, "%s: tools of type '%s' (%s) are not supported, only functions", param,
-                              kind ? kind : "?", tool_name ? tool_name : "without a name");
+        if (type && !json_equals(type, "function")) return refuse_kind(tool, param, err);
         if (!json_string(name) || name->length == 0)
             return api_refuse(err, 400, param, "%s: it must have a function with a name", param);
+        if (!tool_check(name, json_get(function, "parameters"), &why))
+            return api_refuse(err, 400, param, "%s: %s", param, why.text);
     }
     return true;
 }

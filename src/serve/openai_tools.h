@@ -4,7 +4,7 @@
 
 #include "serve/converse.h"
 
-/* A list of tools with functions only, or NULL. */
+/* A list of tools with functions only, which can be called, or NULL. */
 bool openai_check_tools(const JsonValue *tools, ApiError *err);
 
 /* Sets the tools of `c` as its fields "tool_choice" and "parallel_tool_calls" have it, of `tools` (as the chat API has

@@ -4,6 +4,7 @@
 #include "serve/responses_input.h"
 #include "serve/openai.h"
 #include "serve/turns.h"
+#include "text/toolcall_check.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -222,12 +223,15 @@ static bool take_tool(Buffer *out, const JsonValue *tool, uint32_t i, ApiError *
     const JsonValue *type = json_get(tool, "type"), *name = json_get(tool, "name");
     static const char *const members[] = {"description", "parameters", "strict"};
     const char *kind = json_string(type), *label = json_string(name);
+    Error why = {""};
     char place[PLACE];
     snprintf(place, sizeof place, "tools[%u]", i);
     if (!json_equals(type, "function"))
         return api_refuse(err, 400, place, "%s: tools of type '%.60s' (%.60s) are not supported, only functions", place,
                           kind ? kind : "?", label ? label : "without a name");
     if (!label || name->length == 0) return api_refuse(err, 400, place, "%s: it must have a name", place);
+    if (!tool_check(name, json_get(tool, "parameters"), &why))
+        return api_refuse(err, 400, place, "%s: %s", place, why.text);
     buffer_printf(out, "%s{\"type\": \"function\", \"function\": {", i ? ", " : "");
     api_write_text(out, "name", name->text, name->length);
     for (size_t k = 0; k < sizeof members / sizeof *members; k++) {

@@ -1,6 +1,7 @@
 /* What stands around a call's name and arguments, for the forms whose arguments are JSON: one row each. */
 #include "text/toolcall_force.h"
 #include "text/grammar_build.h"
+#include "text/toolcall_schema.h"
 
 #include <string.h>
 
@@ -44,12 +45,17 @@ static uint32_t text_rule(Grammar *g, const char *text) {
     return grammar_text(g, text, strlen(text));
 }
 
-/* Adds the tool as one way to call. A name inside of JSON needs no escapes: names of functions have none of such
- * characters. */
+/* A schema that does not say of what it is would take any value; arguments are an object. */
+static const JsonValue *schema_of(const JsonValue *function) {
+    const JsonValue *schema = json_get_set(function, "parameters");
+    return schema && schema_types((Schema){schema, schema}) == TYPE_ANY ? NULL : schema;
+}
+
+/* Adds the tool as one way to call. A name inside of JSON needs no escapes: tool_check has refused those that would. */
 static bool put_tool(Grammar *g, const CallFrame *frame, const JsonValue *tool, uint32_t calls, Error *err) {
     const JsonValue *function = json_get(tool, "function"), *name = json_get(function, "name");
     uint32_t arguments, parts[5];
-    if (!grammar_put_schema(g, json_get_set(function, "parameters"), &arguments, err))
+    if (!grammar_put_schema(g, schema_of(function), &arguments, err))
         return error_prefix(err, "the parameters of %s", name->text);
     parts[0] = text_rule(g, frame->before);
     parts[1] = grammar_text(g, name->text, name->length);

@@ -117,7 +117,8 @@ static unsigned types_of(Walk *w, const JsonValue *node) {
         const JsonValue *list = json_get(node, unions[u]);
         for (uint32_t i = 0; json_item(list, i); i++) types |= types_of(w, json_item(list, i));
     }
-    if (!types && json_get(node, "properties")) types = TYPE_OBJECT;
+    bool has_members = json_get(node, "properties") || json_get(node, "required");
+    if (!types && (has_members || json_get(node, "additionalProperties"))) types = TYPE_OBJECT;
     if (!types && json_get(node, "items")) types = TYPE_ARRAY;
     return types;
 }
