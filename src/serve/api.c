@@ -29,6 +29,16 @@ bool api_refuse_error(ApiError *e, int status, const char *param, const Error *w
     return api_refuse(e, status, param, "%s", why->text);
 }
 
+/* LangChain and litellm look for the beginning, in lower case. */
+bool api_refuse_length(ApiError *e, const char *param, const char *what, size_t n, size_t most, const char *advice) {
+    api_refuse(e, 400, param, "This model's maximum context length is %zu tokens. However, %s has %zu tokens: %s", most,
+               what, n, advice);
+    e->code = "context_length_exceeded";
+    e->n_tokens = n;
+    e->most_tokens = most;
+    return false;
+}
+
 const JsonValue *api_body(Exchange *x, const void *state, ApiError *err) {
     Error why = {""};
     const JsonValue *body = state ? exchange_body(x, &why) : NULL;
@@ -106,7 +116,10 @@ static void write_openai(Buffer *out, const ApiError *e) {
 static void write_anthropic(Buffer *out, const char *request_id, const ApiError *e) {
     buffer_printf(out, "{\"type\": \"error\", \"error\": {\"type\": \"%s\", ", anthropic_type(e->status));
     Buffer message = {0};
-    buffer_printf(&message, "%s%s%s", e->param, e->param[0] ? ": " : "", e->message.text);
+    if (e->n_tokens > 0) /* Claude Code and LangChain look for these words */
+        buffer_printf(&message, "prompt is too long: %zu tokens > %zu maximum", e->n_tokens, e->most_tokens);
+    else
+        buffer_printf(&message, "%s%s%s", e->param, e->param[0] ? ": " : "", e->message.text);
     write_message(out, "message", buffer_string(&message));
     buffer_clear(&message);
     buffer_printf(out, "}, \"request_id\": \"%s\"}", request_id);

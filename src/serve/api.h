@@ -26,8 +26,9 @@ typedef struct ApiError {
     int status;                                /* 400, 401, 404, 503, ...; API_LATER: not refused, see server_model */
     void (*later)(Exchange *x, void *context); /* with API_LATER: what puts the exchange aside */
     void *context;
-    const char *code; /* "context_length_exceeded", ... or NULL; static */
-    char param[128];  /* the field at fault, or empty */
+    const char *code;             /* "context_length_exceeded", ... or NULL; static */
+    char param[128];              /* the field at fault, or empty */
+    size_t n_tokens, most_tokens; /* of a text that is too long, 0 otherwise: each protocol has its words for it */
     Error message;
 } ApiError;
 
@@ -35,6 +36,9 @@ typedef struct ApiError {
 bool api_refuse(ApiError *e, int status, const char *param, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 bool api_refuse_error(ApiError *e, int status, const char *param, const Error *why);
+/* `what` has more tokens than the context holds: code context_length_exceeded, in the words by which clients of each
+ * protocol know that the conversation is to be shortened. `advice`: what to do. */
+bool api_refuse_length(ApiError *e, const char *param, const char *what, size_t n, size_t most, const char *advice);
 
 /* Answers with the error in the shape of that protocol, or puts the exchange aside; it is gone either way. */
 void api_fail(Exchange *x, Api api, const ApiError *e);

@@ -156,6 +156,12 @@ static bool make_choices(Ask *a, const AskOptions *o, Error *err) {
     return (a->again && a->silence) || error_memory(err, "the answer");
 }
 
+static bool refuse_length(int n, const Model *m, ApiError *err) {
+    int most = model_context(m);
+    const char *advice = most < model_max_context(m) ? "shorten the prompt or raise --ctx" : "shorten the prompt";
+    return api_refuse_length(err, NULL, "the prompt", (size_t)n, (size_t)most, advice);
+}
+
 static bool submit(Ask *a, const AskOptions *o, ApiError *err) {
     Error why = {""};
     switch (engine_submit(server_engine(o->server), o->model->lane, a->jobs, a->n_jobs, &why)) {
@@ -164,8 +170,9 @@ static bool submit(Ask *a, const AskOptions *o, ApiError *err) {
     default: break;
     }
     api_refuse_error(err, 400, NULL, &why);
+    int most = model_context(o->model->loaded.model);
     for (int i = 0; i < a->n_jobs; i++)
-        if (o->requests[i].n_prompt > model_context(o->model->loaded.model)) err->code = "context_length_exceeded";
+        if (o->requests[i].n_prompt > most) return refuse_length(o->requests[i].n_prompt, o->model->loaded.model, err);
     return false;
 }
 

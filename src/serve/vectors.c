@@ -4,6 +4,7 @@
 #include "base/memory.h"
 
 #include <pthread.h>
+#include <stdio.h>
 
 enum { PIECE_ROWS = 128 }; /* at most, of several texts; few enough that streams see no gap */
 
@@ -51,9 +52,9 @@ bool vector_texts_add(VectorTexts *t, const ServedModel *m, const char *prompt, 
                          : add_ids(&t->ids, text, &n_whole, err);
     if (!ok) return false;
     if (n_whole > most) {
-        api_refuse(err, 400, name, "'%s' has %zu tokens, the model takes %zu: shorten it", name, n_whole, most);
-        err->code = "context_length_exceeded";
-        return false;
+        char what[96];
+        snprintf(what, sizeof what, "'%s'", name);
+        return api_refuse_length(err, name, what, n_whole, most, "shorten it");
     }
     in->n = (int)(t->ids.n - before);
     t->n++;
