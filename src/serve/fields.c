@@ -5,8 +5,10 @@
 #include "base/rng.h"
 
 #include <float.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +16,7 @@ typedef enum FieldKind {
     FIELD_TEXT,
     FIELD_BOOL,
     FIELD_INT,
+    FIELD_SEED, /* an integer of 64 bits, signed or not */
     FIELD_NUMBER,
     FIELD_ARRAY,
     FIELD_OBJECT,
@@ -72,14 +75,14 @@ static const FieldRow rows[] = {
     {"repeat_penalty", ANSWERS | OLLAMA, FIELD_NUMBER, AT(repetition_penalty), 1e-6, 100},
     {"presence_penalty", ANSWERS | OLLAMA, FIELD_NUMBER, AT(presence_penalty), -100, 100},
     {"frequency_penalty", ANSWERS | OLLAMA, FIELD_NUMBER, AT(frequency_penalty), -100, 100},
-    {"seed", ANSWERS | OLLAMA, FIELD_INT, AT(seed), -9.3e18, 9.3e18},
+    {"seed", ANSWERS | OLLAMA, FIELD_SEED, AT(seed), 0, 0},
     {"stop", CHAT | COMPLETIONS | OLLAMA, FIELD_TEXT_OR_ARRAY, AT(stop), 0, 0},
     {"stop_sequences", MESSAGES, FIELD_ARRAY, AT(stop), 0, 0},
     {"ignore_eos", ANSWERS, FIELD_BOOL, AT(ignore_eos), 0, 0},
     {"echo", COMPLETIONS, FIELD_BOOL, AT(echo), 0, 0},
-    {"logprobs", CHAT, FIELD_BOOL, AT(logprobs), 0, 0},
+    {"logprobs", CHAT | OLLAMA, FIELD_BOOL, AT(logprobs), 0, 0},
     {"logprobs", COMPLETIONS, FIELD_INT, AT(legacy_logprobs), 0, 5},
-    {"top_logprobs", CHAT | RESPONSES, FIELD_INT, AT(top_logprobs), 0, 20},
+    {"top_logprobs", CHAT | RESPONSES | OLLAMA, FIELD_INT, AT(top_logprobs), 0, 20},
     {"logits_hash", CHAT | COMPLETIONS, FIELD_BOOL, AT(logits_hash), 0, 0},
     {"logit_bias", CHAT | COMPLETIONS, FIELD_OBJECT, AT(logit_bias), 0, 0},
     {"tools", CHAT | RESPONSES | MESSAGES | OLLAMA | TOKENS, FIELD_ARRAY, AT(tools), 0, 0},
@@ -89,6 +92,7 @@ static const FieldRow rows[] = {
     {"response_format", CHAT | COMPLETIONS, FIELD_OBJECT, AT(response_format), 0, 0},
     {"text", RESPONSES, FIELD_OBJECT, AT(text), 0, 0},
     {"output_config", MESSAGES, FIELD_OBJECT, AT(output_config), 0, 0},
+    {"output_format", MESSAGES, FIELD_OBJECT, AT(output_format), 0, 0},
     {"format", OLLAMA, FIELD_ANY, AT(format), 0, 0},
     {"guided_json", CHAT | COMPLETIONS, FIELD_ANY, AT(guided_json), 0, 0},
     {"guided_choice", CHAT | COMPLETIONS, FIELD_ARRAY, AT(guided_choice), 0, 0},
@@ -131,6 +135,7 @@ static const char *const kind_names[] = {
     [FIELD_TEXT] = "a string",
     [FIELD_BOOL] = "true or false",
     [FIELD_INT] = "an integer",
+    [FIELD_SEED] = "an integer",
     [FIELD_NUMBER] = "a number",
     [FIELD_ARRAY] = "an array",
     [FIELD_OBJECT] = "an object",
@@ -144,6 +149,7 @@ static const char *const kind_types[] = {
     [FIELD_TEXT] = "\"string\"",
     [FIELD_BOOL] = "\"boolean\"",
     [FIELD_INT] = "\"integer\"",
+    [FIELD_SEED] = "\"integer\"",
     [FIELD_NUMBER] = "\"number\"",
     [FIELD_ARRAY] = "\"array\"",
     [FIELD_OBJECT] = "\"object\"",
@@ -173,27 +179,54 @@ static bool wrong_type(const FieldRow *row, ApiError *err) {
     return api_refuse(err, 400, row->name, "'%s' must be %s", row->name, kind_names[row->kind]);
 }
 
-static bool out_of_range(const FieldRow *row, const JsonValue *v, ApiError *err) {
-    if (row->high >= MOST)
-        return api_refuse(err, 400, row->name, "'%s' is %.*s: it must be at least %g", row->name, (int)v->length,
-                          v->text, row->low);
-    return api_refuse(err, 400, row->name, "'%s' is %.*s: it must be from %g to %g", row->name, (int)v->length, v->text,
-                      row->low, row->high);
+static bool out_of_range(const FieldRow *row, const JsonValue *v, bool above, ApiError *err) {
+    char must[64];
+    if (row->low > -MOST && row->high < MOST)
+        snprintf(must, sizeof must, "from %.10g to %.10g", row->low, row->high);
+    else
+        snprintf(must, sizeof must, above ? "at most %.10g" : "at least %.10g", above ? row->high : row->low);
+    return api_refuse(err, 400, row->name, "'%s' is %.*s: it must be %s", row->name, (int)v->length, v->text, must);
 }
 
 static bool read_int(const FieldRow *row, const JsonValue *v, FieldInt *out, ApiError *err) {
     int64_t value;
     if (v->type != JSON_INT && v->type != JSON_FLOAT) return wrong_type(row, err);
-    if (!json_int(v, &value)) return v->type == JSON_INT ? out_of_range(row, v, err) : wrong_type(row, err);
-    if ((double)value < row->low || (double)value > row->high) return out_of_range(row, v, err);
+    if (!json_int(v, &value))
+        return v->type == JSON_INT ? out_of_range(row, v, v->text[0] != '-', err) : wrong_type(row, err);
+    if ((double)value < row->low || (double)value > row->high)
+        return out_of_range(row, v, (double)value > row->high, err);
     *out = (FieldInt){true, value};
+    return true;
+}
+
+static bool json_unsigned(const JsonValue *v, uint64_t *out) {
+    uint64_t value = 0;
+    if (v->type != JSON_INT || v->text[0] == '-') return false;
+    for (uint32_t i = 0; i < v->length; i++)
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(v->text[i] - '0'), &value))
+            return false;
+    *out = value;
+    return true;
+}
+
+/* Clients draw seeds of either kind; what counts is the 64 bits. */
+static bool read_seed(const FieldRow *row, const JsonValue *v, FieldInt *out, ApiError *err) {
+    uint64_t value;
+    *out = (FieldInt){.set = true};
+    if (json_int(v, &out->value)) return true;
+    if (v->type != JSON_INT) return wrong_type(row, err);
+    if (!json_unsigned(v, &value))
+        return api_refuse(err, 400, row->name, "'%s' is %.*s: it must be from %" PRId64 " to %" PRIu64, row->name,
+                          (int)v->length, v->text, INT64_MIN, UINT64_MAX);
+    out->value = (int64_t)value;
     return true;
 }
 
 static bool read_number(const FieldRow *row, const JsonValue *v, FieldNumber *out, ApiError *err) {
     double value;
     if (!json_number(v, &value)) return wrong_type(row, err);
-    if (!(value >= row->low && value <= row->high)) return out_of_range(row, v, err);
+    if (!(value >= row->low && value <= row->high)) return out_of_range(row, v, value > row->high, err);
     *out = (FieldNumber){true, value};
     return true;
 }
@@ -220,6 +253,7 @@ static bool read_row(const FieldRow *row, const JsonValue *v, void *place, ApiEr
     switch (row->kind) {
     case FIELD_TEXT: return read_text(row, v, place, err);
     case FIELD_INT: return read_int(row, v, place, err);
+    case FIELD_SEED: return read_seed(row, v, place, err);
     case FIELD_NUMBER: return read_number(row, v, place, err);
     case FIELD_BOOL:
         if (v->type != JSON_BOOL) return wrong_type(row, err);

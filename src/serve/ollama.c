@@ -23,6 +23,7 @@ typedef struct OllamaAnswer {
     const char *model; /* as the client has called it */
     bool chats, streams;
     Buffer text, thinking, calls, arguments; /* collected; when streaming, only a call is */
+    Buffer scores;                           /* the items of "logprobs" that were not sent yet */
     const char *reason;                      /* why it ended */
     Buffer out;                              /* scratch */
 } OllamaAnswer;
@@ -35,14 +36,15 @@ static void answer_free(OllamaAnswer *a) {
     buffer_clear(&a->thinking);
     buffer_clear(&a->calls);
     buffer_clear(&a->arguments);
+    buffer_clear(&a->scores);
     buffer_clear(&a->out);
     mem_free(a);
 }
 
 /* ---- what is sent ---- */
 
-/* {"model": ..., "created_at": ..., and the answer or a piece of it. */
-static void write_answer(OllamaAnswer *a, const Buffer *text, const Buffer *thinking, const Buffer *calls) {
+/* {"model": ..., "created_at": ..., and the answer, or the piece of it that was collected. */
+static void write_answer(OllamaAnswer *a) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     buffer_reset(&a->out);
@@ -51,13 +53,14 @@ static void write_answer(OllamaAnswer *a, const Buffer *text, const Buffer *thin
     buffer_text(&a->out, ", ");
     api_write_time(&a->out, "created_at", now.tv_sec, now.tv_nsec);
     buffer_text(&a->out, a->chats ? ", \"message\": {\"role\": \"assistant\", " : ", ");
-    api_write_text(&a->out, a->chats ? "content" : "response", buffer_string(text), text->length);
-    if (thinking->length > 0) {
+    api_write_text(&a->out, a->chats ? "content" : "response", buffer_string(&a->text), a->text.length);
+    if (a->thinking.length > 0) {
         buffer_text(&a->out, ", ");
-        api_write_text(&a->out, "thinking", buffer_string(thinking), thinking->length);
+        api_write_text(&a->out, "thinking", buffer_string(&a->thinking), a->thinking.length);
     }
-    if (calls->length > 0) buffer_printf(&a->out, ", \"tool_calls\": [%s]", buffer_string(calls));
+    if (a->calls.length > 0) buffer_printf(&a->out, ", \"tool_calls\": [%s]", buffer_string(&a->calls));
     if (a->chats) buffer_byte(&a->out, '}');
+    if (a->scores.length > 0) buffer_printf(&a->out, ", \"logprobs\": [%s]", buffer_string(&a->scores));
 }
 
 static void send_line(OllamaAnswer *a) {
@@ -67,12 +70,13 @@ static void send_line(OllamaAnswer *a) {
 
 static void send_piece(OllamaAnswer *a) {
     if (!a->streams) return;
-    write_answer(a, &a->text, &a->thinking, &a->calls);
+    write_answer(a);
     buffer_text(&a->out, ", \"done\": false}");
     send_line(a);
     buffer_reset(&a->text);
     buffer_reset(&a->thinking);
     buffer_reset(&a->calls);
+    buffer_reset(&a->scores);
 }
 
 static void write_nanoseconds(Buffer *out, const char *key, double seconds) {
@@ -89,7 +93,8 @@ static void write_end(OllamaAnswer *a, JobUsage u) {
     buffer_printf(&a->out, ", \"eval_count\": %d", u.n_answer);
     write_nanoseconds(&a->out, "eval_duration", u.seconds - first);
     buffer_byte(&a->out, '}');
-    if (a->text.failed || a->thinking.failed || a->calls.failed || a->arguments.failed) a->out.failed = true;
+    if (a->text.failed || a->thinking.failed || a->calls.failed || a->arguments.failed || a->scores.failed)
+        a->out.failed = true;
 }
 
 /* ---- the answer's way ---- */
@@ -102,6 +107,14 @@ static void begin_call(OllamaAnswer *a, const ReplyEvent *e) {
     api_write_text(&a->calls, "id", id, strlen(id));
     buffer_printf(&a->calls, ", \"function\": {\"index\": %d, ", e->call);
     api_write_text(&a->calls, "name", e->text, e->length);
+}
+
+static void on_token(void *context, int choice, const JobEvent *e) {
+    OllamaAnswer *a = context;
+    (void)choice;
+    if (!e->score) return;
+    buffer_text(&a->scores, a->scores.length ? ", " : "");
+    openai_write_score(&a->scores, a->converse.model->loaded.tokenizer, e->score, false);
 }
 
 static void on_part(void *context, int choice, const ReplyEvent *e) {
@@ -127,7 +140,7 @@ static void on_end(void *context, int choice, FinishReason finish, int n_calls) 
 
 static void on_done(void *context) {
     OllamaAnswer *a = context;
-    write_answer(a, &a->text, &a->thinking, &a->calls);
+    write_answer(a);
     write_end(a, ask_usage(a->ask));
     if (a->streams) {
         send_line(a);
@@ -157,7 +170,7 @@ static void on_left(void *context) {
     answer_free(context);
 }
 
-static const AskWriter writer = {NULL, on_part, on_end, NULL, on_done, on_fail, on_left};
+static const AskWriter writer = {on_token, on_part, on_end, NULL, on_done, on_fail, on_left};
 
 /* ---- the request ---- */
 
@@ -236,14 +249,15 @@ static bool make_raw(OllamaAnswer *a, ApiError *err) {
     return true;
 }
 
-/* true, false, or how much: "low", "medium", "high". */
+/* true, false, or how much: "low", "medium", "high", "max", or what else the template knows. */
 static bool read_think(Converse *v, ApiError *err) {
     const JsonValue *think = v->fields.think;
     if (!think) return true;
     v->fixed_thinking = v->thinks = true;
     if (json_bool(think, &v->thinks)) return true;
-    if (!json_equals(think, "low") && !json_equals(think, "medium") && !json_equals(think, "high"))
-        return api_refuse(err, 400, "think", "'think' must be true, false, low, medium or high");
+    if (!json_string(think) || think->length == 0)
+        return api_refuse(err, 400, "think", "'think' must be true, false, or a level: low, medium, high or max");
+    v->thinks = !json_equals(think, "none");
     v->fields.reasoning_effort = think->text;
     return true;
 }
@@ -257,6 +271,8 @@ static bool check_fields(OllamaAnswer *a, ApiError *err) {
         return api_refuse(err, 400, "prompt", "'prompt' must be a string");
     if (!a->chats && f->system && f->system->type != JSON_STRING)
         return api_refuse(err, 400, "system", "'system' must be a string");
+    if (f->top_logprobs.set && f->top_logprobs.value > 0 && !f->logprobs.value)
+        return api_refuse(err, 400, "top_logprobs", "'top_logprobs' needs 'logprobs': true");
     return openai_check_tools(f->tools, err);
 }
 
@@ -270,6 +286,8 @@ static bool read_request(OllamaAnswer *a, Server *s, const JsonValue *body, ApiE
     a->streams = !f->stream.set || f->stream.value;
     v->n_choices = 1;
     v->max_tokens = f->max_tokens.set && f->max_tokens.value >= 0 ? f->max_tokens.value : -1;
+    v->request.scores = f->logprobs.value;
+    v->request.n_top = f->top_logprobs.set ? (int)f->top_logprobs.value : 0;
     v->tools = a->chats && f->tools && f->tools->length > 0 ? f->tools : NULL;
     return true;
 }
@@ -283,7 +301,7 @@ static bool has_prompt(const OllamaAnswer *a) {
 
 static void reply_loaded(OllamaAnswer *a) {
     a->reason = "load";
-    write_answer(a, &a->text, &a->thinking, &a->calls);
+    write_answer(a);
     write_end(a, (JobUsage){0});
     exchange_reply_json(a->exchange, 200, &a->out);
     answer_free(a);

@@ -67,6 +67,7 @@ static JsonDoc *allowed_tools(const JsonValue *tools, const JsonValue *allowed, 
 static bool read_object(Converse *c, const JsonValue *choice, JsonDoc **allowed, ApiError *err) {
     const JsonValue *type = json_get(choice, "type"), *name = name_of(choice);
     const JsonValue *inner = json_get(choice, "allowed_tools"), *some = inner ? inner : choice;
+    const JsonValue *mode = json_get_set(some, "mode");
     if (json_equals(type, "function") && json_string(name)) {
         c->must_call = c->one_call = true;
         c->must_name = name->text;
@@ -75,9 +76,11 @@ static bool read_object(Converse *c, const JsonValue *choice, JsonDoc **allowed,
     if (!json_equals(type, "allowed_tools") || !json_item(json_get(some, "tools"), 0))
         return api_refuse(err, 400, "tool_choice",
                           "'tool_choice' must be none, auto, required, a function with its name, or allowed_tools");
+    if (mode && !json_equals(mode, "auto") && !json_equals(mode, "required"))
+        return api_refuse(err, 400, "tool_choice", "the mode of allowed_tools must be auto or required");
     if (!(*allowed = allowed_tools(c->tools, json_get(some, "tools"), err))) return false;
     c->tools = json_root(*allowed);
-    c->must_call = json_equals(json_get(some, "mode"), "required");
+    c->must_call = json_equals(mode, "required");
     return true;
 }
 

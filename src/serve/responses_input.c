@@ -13,18 +13,20 @@ enum { PLACE = 96 };
 
 /* ---- parts of content ---- */
 
-static bool refuse_part(ApiError *err, const char *where, const JsonValue *part) {
-    const char *type = json_string(json_get(part, "type"));
-    return api_refuse(err, 400, where, "%s: parts of type '%.60s' are not supported here: this server reads text",
-                      where, type ? type : "?");
-}
-
-static const JsonValue *part_text(const JsonValue *part) {
+/* Where a part has its text; NULL: it is of another kind. */
+static const char *text_key(const JsonValue *part) {
     static const char *const texts[] = {"input_text", "output_text", "text", "reasoning_text", "summary_text"};
     const JsonValue *type = json_get(part, "type");
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if (json_equals(type, texts[i])) return json_get(part, "text");
-    return json_equals(type, "refusal") ? json_get(part, "refusal") : NULL;
+        if (json_equals(type, texts[i])) return "text";
+    return json_equals(type, "refusal") ? "refusal" : NULL;
+}
+
+static bool refuse_part(ApiError *err, const char *where, const JsonValue *part) {
+    const char *type = json_string(json_get(part, "type")), *key = text_key(part);
+    if (key) return api_refuse(err, 400, where, "%s: '%s' must be a string", where, key);
+    return api_refuse(err, 400, where, "%s: parts of type '%.60s' are not supported here: this server reads text",
+                      where, type ? type : "?");
 }
 
 /* A text, or a list of parts of text, which are joined with nothing between. */
@@ -36,7 +38,9 @@ static bool join_text(const JsonValue *content, const char *where, Buffer *out, 
     if (!content || content->type != JSON_ARRAY)
         return api_refuse(err, 400, where, "%s: it must be a text or a list of parts", where);
     for (uint32_t i = 0; i < content->length; i++) {
-        const JsonValue *part = json_item(content, i), *text = part_text(part);
+        const JsonValue *part = json_item(content, i);
+        const char *key = text_key(part);
+        const JsonValue *text = key ? json_get(part, key) : NULL;
         char place[PLACE];
         snprintf(place, sizeof place, "%s[%u]", where, i);
         if (!text || text->type != JSON_STRING) return refuse_part(err, place, part);

@@ -62,6 +62,7 @@ bool shape_grammar(const Fields *f, Grammar **out, ApiError *err) {
     bool ok = (!f->response_format || from_format(f->response_format, "response_format", &g, err)) &&
               (!format || from_format(format, "text.format", &g, err)) &&
               (!output || from_format(output, "output_config.format", &g, err)) &&
+              (!f->output_format || from_format(f->output_format, "output_format", &g, err)) &&
               (!f->format || from_ollama(f->format, &g, err)) && from_guides(f, &g, err);
     if (ok)
         *out = g;

@@ -129,6 +129,13 @@ def test_answers_have_the_form_that_is_asked_for(serve):
     schema = {"type": "object", "properties": {"kleur": {"enum": ["rood"]}}, "required": ["kleur"], "additionalProperties": False}
     _, answer = create(s, output_config={"format": {"type": "json_schema", "schema": schema}}, max_tokens=200)
     assert json.loads(answer["content"][0]["text"]) == {"kleur": "rood"} and answer["stop_reason"] == "end_turn"
+    old = {"output_format": {"type": "json_schema", "schema": schema}}  # as it was called before
+    _, answer = create(s, **old, max_tokens=200)
+    assert json.loads(answer["content"][0]["text"]) == {"kleur": "rood"}
+    status, answer = create(s, **old, output_config={"format": old["output_format"]})
+    assert status == 400 and "two forms" in answer["error"]["message"]
+    status, answer = create(s, output_format={"type": "xml"})
+    assert status == 400 and "output_format" in answer["error"]["message"]
     status, answer = create(s, output_config={"format": {"type": "json_schema"}})
     assert status == 400 and "output_config.format" in answer["error"]["message"]
 

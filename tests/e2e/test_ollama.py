@@ -82,8 +82,38 @@ def test_thinking_and_calls(serve):
 def test_think(serve, think, pieces, message):
     s = serve(pieces, template=THINKING)
     assert s.post("/api/chat", CHAT | {"think": think, "stream": False})[1]["message"] == message
-    status, answer = s.post("/api/chat", CHAT | {"think": "much"})
-    assert status == 400 and "think" in answer["error"]
+    for wrong in (5, "", []):
+        status, answer = s.post("/api/chat", CHAT | {"think": wrong})
+        assert status == 400 and "think" in answer["error"]
+
+
+@pytest.mark.parametrize("level", ["low", "medium", "high", "max", "much"])
+def test_levels_of_thinking(serve, level):
+    s = serve(["<think>", "add", "</think>", "six"], template="{{ reasoning_effort }}" + THINKING)
+    answer = s.post("/api/chat", CHAT | {"think": level, "stream": False})[1]
+    assert answer["message"] == {"role": "assistant", "content": "six", "thinking": "add"}
+    assert answer["prompt_eval_count"] == len(level + "<|user|>hello\nA") + 1
+
+
+@pytest.mark.parametrize("path, ask", [("/api/chat", CHAT), ("/api/generate", {"model": "m", "prompt": "hello"})])
+def test_scores(serve, path, ask):
+    """As the chat API has them, a token's beside the piece that it is."""
+    s = serve(["Red", " apple"])
+    ask = ask | {"logprobs": True, "top_logprobs": 2, "options": {"temperature": 0}}
+    scores = s.post(path, ask | {"stream": False})[1]["logprobs"]
+    assert [(t["token"], bytes(t["bytes"])) for t in scores] == [("Red", b"Red"), (" apple", b" apple"), ("<|end|>", b"<|end|>")]
+    for token in scores:
+        first, second = token["top_logprobs"]
+        assert first == {key: token[key] for key in ("token", "bytes", "logprob")} and second["logprob"] < first["logprob"] < 0
+    pieces = lines(s, path, ask)
+    assert [t for piece in pieces for t in piece.get("logprobs", [])] == scores
+    assert [[t["token"] for t in piece["logprobs"]] for piece in pieces] == [["Red"], [" apple"], ["<|end|>"]]
+    chat = s.post("/v1/chat/completions", {"messages": CHAT["messages"], "logprobs": True, "top_logprobs": 2, "temperature": 0})[1]
+    assert chat["choices"][0]["logprobs"]["content"] == scores
+    assert "top_logprobs" not in s.post(path, ask | {"stream": False, "logprobs": False, "top_logprobs": 0})[1]
+    for change in ({"logprobs": False}, {"top_logprobs": 21}):
+        status, answer = s.post(path, ask | change)
+        assert status == 400 and "top_logprobs" in answer["error"]
 
 
 def test_a_suffix_is_what_comes_after(serve):

@@ -233,6 +233,7 @@ def test_what_is_wrong_is_named(served, tape):
                           ({"input": [{"role": "user", "content": None}]}, "input[0].content"),
                           ({"input": [{"role": "user", "content": [{"type": "input_text", "text": "a"}, part]}]},
                            "input[0].content[1]"),
+                          ({"input": [{"role": "user", "content": [{"type": "input_text"}]}]}, "input[0].content[0]"),
                           ({"input": ["a"]}, "input[0]"), ({"input": [{"type": "web_search_call"}]}, "input[0]"),
                           ({"input": [{"type": "function_call", "call_id": "a", "name": "b"}]}, "input[0]"),
                           ({"instructions": 3}, "instructions"), ({"max_output_tokens": 0}, "max_output_tokens"),
@@ -240,6 +241,7 @@ def test_what_is_wrong_is_named(served, tape):
                           ({"tools": [{"type": "web_search"}]}, "tools[0]"), ({"tools": [{"type": "function"}]}, "tools[0]"),
                           ({"tool_choice": "required"}, "tool_choice"), ({"tool_choice": "soms"}, "tool_choice"),
                           ({"tools": [TOOL], "tool_choice": {"type": "function", "name": "zoek"}}, "tool_choice"),
+                          ({"tools": [TOOL], "tool_choice": {"type": "allowed_tools", "mode": "zzz", "tools": [TOOL]}}, "tool_choice"),
                           ({"store": 1}, "store"), ({"top_logprobs": 21}, "top_logprobs"), ({"metadata": []}, "metadata"),
                           ({"previous_response_id": 4}, "previous_response_id"), ({"temperature": "hot"}, "temperature")):
         status, answer = served.post(PATH, ASK | change)
