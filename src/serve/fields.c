@@ -109,6 +109,7 @@ static const FieldRow rows[] = {
     {"continue_final_message", CHAT | TOKENS, FIELD_BOOL, AT(continue_final_message), 0, 0},
     {"store", CHAT | RESPONSES, FIELD_BOOL, AT(store), 0, 0},
     {"metadata", ANSWERS, FIELD_OBJECT, AT(metadata), 0, 0},
+    {"truncation", RESPONSES, FIELD_TEXT, AT(truncation), 0, 0},
     {"background", RESPONSES, FIELD_BOOL, AT(background), 0, 0},
     {"include", RESPONSES, FIELD_ARRAY, AT(include), 0, 0},
     {"conversation", RESPONSES, FIELD_TEXT_OR_OBJECT, AT(conversation), 0, 0},

@@ -24,7 +24,7 @@ typedef struct FieldBool {
 /* What a request says; NULL or not set: nothing. Values belong to the request's document. */
 typedef struct Fields {
     const char *model, *suffix, *keep_alive, *encoding_format, *user, *previous_response_id, *reasoning_effort, *query,
-        *prompt_name, *instructions;
+        *prompt_name, *instructions, *truncation;
     const JsonValue *content, *tokens, *include, *conversation, *output_config, *output_format;
     const JsonValue *messages, *prompt, *input, *system;
     const JsonValue *tools, *tool_choice, *functions, *response_format, *text, *thinking, *reasoning;

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "serve/converse.h"
 #include "serve/openai_tools.h"
+#include "serve/responses_fit.h"
 #include "serve/responses_input.h"
 #include "serve/responses_output.h"
 #include "serve/responses_store.h"
@@ -50,6 +51,25 @@ static void write_echo(Buffer *out, const char *key, const JsonValue *said, cons
         buffer_text(out, otherwise);
 }
 
+/* A client may say how verbose the text is to be and nothing of its format; the format is there all the same. */
+static void write_text_echo(Buffer *out, const JsonValue *said) {
+    buffer_text(out, ", \"text\": {\"format\": ");
+    const JsonValue *format = json_get_set(said, "format");
+    if (format)
+        json_write(out, format, NULL);
+    else
+        buffer_text(out, "{\"type\": \"text\"}");
+    for (uint32_t i = 0; said && i < said->length; i++) {
+        const JsonMember *m = &said->members[i];
+        if (strcmp(m->key, "format") == 0) continue;
+        buffer_text(out, ", ");
+        json_write_string(out, m->key, m->key_length, false);
+        buffer_text(out, ": ");
+        json_write(out, &m->value, NULL);
+    }
+    buffer_byte(out, '}');
+}
+
 static void write_echoes(const Response *r, const JsonValue *body, Buffer *out) {
     static const struct {
         const char *key, *otherwise;
@@ -59,7 +79,6 @@ static void write_echoes(const Response *r, const JsonValue *body, Buffer *out) 
                   {"parallel_tool_calls", "true"},
                   {"previous_response_id", "null"},
                   {"reasoning", "{\"effort\": null, \"summary\": null}"},
-                  {"text", "{\"format\": {\"type\": \"text\"}}"},
                   {"tool_choice", "\"auto\""},
                   {"tools", "[]"},
                   {"top_logprobs", "0"},
@@ -68,6 +87,7 @@ static void write_echoes(const Response *r, const JsonValue *body, Buffer *out) 
     const Sampling *s = &r->converse.request.sampling;
     for (size_t i = 0; i < sizeof echoes / sizeof *echoes; i++)
         write_echo(out, echoes[i].key, json_get_set(body, echoes[i].key), echoes[i].otherwise);
+    write_text_echo(out, json_get_set(body, "text"));
     buffer_printf(out, ", \"temperature\": %.6g, \"top_p\": %.6g, \"store\": %s, \"background\": false",
                   (double)s->temperature, (double)s->top_p, r->stores ? "true" : "false");
 }
@@ -186,6 +206,8 @@ static bool refuse_unsupported(const Fields *f, ApiError *err) {
     if (f->conversation)
         return api_refuse(err, 400, "conversation",
                           "'conversation' is not supported: go on with 'previous_response_id'");
+    if (f->truncation && strcmp(f->truncation, "auto") != 0 && strcmp(f->truncation, "disabled") != 0)
+        return api_refuse(err, 400, "truncation", "'truncation' must be auto or disabled");
     if (f->prompt) return api_refuse(err, 400, "prompt", "'prompt' (a stored prompt) is not supported: use 'input'");
     return true;
 }
@@ -250,20 +272,31 @@ static bool read_request(Response *r, const JsonValue *body, ApiError *err) {
     r->stores = !f->store.set || f->store.value;
     if (!refuse_unsupported(f, err) || !read_reasoning(v, err) || !read_scores(r, err) || !read_input(r, err))
         return false;
-    if (converse_prepare(v, err)) return true;
+    bool shortens = f->truncation && strcmp(f->truncation, "auto") == 0;
+    if ((!shortens || responses_fit(v, &r->messages, err)) && converse_prepare(v, err)) return true;
     if (strncmp(err->param, "messages", 8) == 0) snprintf(err->param, sizeof err->param, "input");
     return false;
 }
 
-void responses_create(Exchange *x, void *context) {
+/* The request as it was read; NULL when it was refused, and has been answered. */
+static Response *response_open(Exchange *x, Server *s) {
     ApiError err = {0};
     Response *r = mem_zeroed(1, sizeof *r);
     const JsonValue *body = api_body(x, r, &err);
-    if (r) *r = (Response){.server = context, .exchange = x, .created = (int64_t)time(NULL)};
-    if (r) openai_new_id(r->id, sizeof r->id, "resp_");
-    if (!r || !body || !read_request(r, body, &err) ||
-        !converse_start(&r->converse, r->server, x, &writer, r, &r->ask, &err)) {
-        if (r) response_free(r);
+    if (r) *r = (Response){.server = s, .exchange = x, .created = (int64_t)time(NULL)};
+    if (r && body && read_request(r, body, &err)) return r;
+    if (r) response_free(r);
+    api_fail(x, API_RESPONSES, &err);
+    return NULL;
+}
+
+void responses_create(Exchange *x, void *context) {
+    ApiError err = {0};
+    Response *r = response_open(x, context);
+    if (!r) return;
+    openai_new_id(r->id, sizeof r->id, "resp_");
+    if (!converse_start(&r->converse, r->server, x, &writer, r, &r->ask, &err)) {
+        response_free(r);
         api_fail(x, API_RESPONSES, &err);
         return;
     }
@@ -272,4 +305,14 @@ void responses_create(Exchange *x, void *context) {
     sse_begin(x);
     send_state(r, "response.created", "in_progress", NULL);
     send_state(r, "response.in_progress", "in_progress", NULL);
+}
+
+void responses_count_tokens(Exchange *x, void *context) {
+    Buffer out = {0};
+    Response *r = response_open(x, context);
+    if (!r) return;
+    buffer_printf(&out, "{\"object\": \"response.input_tokens\", \"input_tokens\": %d}", r->converse.request.n_prompt);
+    exchange_reply_json(x, 200, &out);
+    buffer_clear(&out);
+    response_free(r);
 }

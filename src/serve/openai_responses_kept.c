@@ -1,8 +1,11 @@
 /* GET, DELETE and POST /v1/responses/ID...: what was kept of responses. */
+#include "serve/responses_output.h"
 #include "serve/responses_store.h"
 #include "base/memory.h"
 #include "serve/routes.h"
+#include "serve/sse.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,6 +101,80 @@ static void reply_items(Exchange *x, const KeptResponse *kept) {
     buffer_clear(&out);
 }
 
+/* ---- events ---- */
+
+/* The response as it was before there was anything of it. */
+static void write_begin(const JsonValue *response, Buffer *out) {
+    static const char *const before[][2] = {
+        {"status", "\"in_progress\""}, {"output", "[]"}, {"usage", "null"}, {"incomplete_details", "null"}};
+    for (uint32_t i = 0; i < response->length; i++) {
+        const JsonMember *m = &response->members[i];
+        const char *value = NULL;
+        for (size_t k = 0; k < sizeof before / sizeof *before; k++)
+            if (strcmp(m->key, before[k][0]) == 0) value = before[k][1];
+        buffer_printf(out, "%s\"%s\": ", i ? ", " : "{", m->key);
+        if (value)
+            buffer_text(out, value);
+        else
+            json_write(out, &m->value, NULL);
+    }
+    buffer_byte(out, '}');
+}
+
+static void send_begin(ResponseOutput *o, const char *type, const JsonValue *response) {
+    response_event_begin(o, type);
+    buffer_text(&o->event, ", \"response\": ");
+    write_begin(response, &o->event);
+    response_event_send(o, type);
+}
+
+/* The events that a stream has had, but for what came in pieces, which comes whole. */
+static void replay(Exchange *x, const KeptResponse *kept, const JsonValue *response, int first) {
+    ResponseOutput o = {.stream = x, .first = first};
+    const JsonValue *items = json_get(response, "output");
+    bool cut = json_equals(json_get(response, "status"), "incomplete");
+    const char *end = cut ? "response.incomplete" : "response.completed";
+    sse_begin(x);
+    send_begin(&o, "response.created", response);
+    send_begin(&o, "response.in_progress", response);
+    for (uint32_t i = 0; json_item(items, i); i++) response_replay(&o, json_item(items, i));
+    response_event_begin(&o, end);
+    buffer_printf(&o.event, ", \"response\": %s", buffer_string(&kept->response));
+    response_event_send(&o, end);
+    exchange_stream_end(x);
+    response_clear(&o);
+}
+
+/* "stream" and "starting_after", the number of the last event that the client has had. */
+static bool read_replay(const Exchange *x, bool *streams, int *first, ApiError *err) {
+    const char *stream = exchange_query(x, "stream"), *after = exchange_query(x, "starting_after");
+    *streams = stream && strcmp(stream, "true") == 0;
+    *first = 0;
+    if (stream && !*streams && strcmp(stream, "false") != 0)
+        return api_refuse(err, 400, "stream", "'stream' must be true or false");
+    if (!after) return true;
+    char *end;
+    long n = strtol(after, &end, 10);
+    if (!*after || *end || n < 0 || n >= INT_MAX)
+        return api_refuse(err, 400, "starting_after", "'starting_after' must be the number of an event");
+    *first = (int)n + 1;
+    return *streams || api_refuse(err, 400, "starting_after", "'starting_after' needs 'stream': true");
+}
+
+static void reply_response(Exchange *x, const KeptResponse *kept) {
+    ApiError err;
+    bool streams;
+    int first;
+    JsonDoc *doc = NULL;
+    if (!read_replay(x, &streams, &first, &err) || (streams && !(doc = api_parse_written(&kept->response, &err))))
+        api_fail(x, API_RESPONSES, &err);
+    else if (streams)
+        replay(x, kept, json_root(doc), first);
+    else
+        exchange_reply_json(x, 200, &kept->response);
+    json_free(doc);
+}
+
 /* ---- handlers ---- */
 
 void responses_get(Exchange *x, void *context) {
@@ -105,7 +182,7 @@ void responses_get(Exchange *x, void *context) {
     const char *rest = split_tail(x, id);
     const KeptResponse *kept = response_store_find(server_responses(context), id);
     if (kept && !*rest)
-        exchange_reply_json(x, 200, &kept->response);
+        reply_response(x, kept);
     else if (kept && strcmp(rest, "/input_items") == 0)
         reply_items(x, kept);
     else
@@ -130,6 +207,12 @@ void responses_post(Exchange *x, void *context) {
     char id[MAX_ID];
     const char *rest = split_tail(x, id);
     ApiError err;
+    if (strcmp(exchange_tail(x), "compact") == 0) {
+        api_refuse(&err, 404, NULL,
+                   "compacting is not supported here: send a shorter input, or 'truncation': \"auto\"");
+        api_fail(x, API_RESPONSES, &err);
+        return;
+    }
     if (strcmp(rest, "/cancel") != 0 || !response_store_find(server_responses(context), id)) {
         not_found(x, exchange_tail(x));
         return;

@@ -25,6 +25,7 @@ static const Operation operations[] = {
     {"/v1/chat/completions", "post", "An answer to a conversation", API_CHAT, "\"messages\"", NULL, events},
     {"/v1/completions", "post", "A text gone on with", API_COMPLETIONS, "\"prompt\"", NULL, events},
     {"/v1/responses", "post", "An answer that is kept", API_RESPONSES, "\"input\"", NULL, events},
+    {"/v1/responses/input_tokens", "post", "How long its prompt is", API_RESPONSES, "\"input\"", NULL, NULL},
     {"/v1/responses/{id}", "get", "A kept answer", 0, NULL, NULL, events},
     {"/v1/responses/{id}", "delete", "Forgets it", 0, NULL, NULL, NULL},
     {"/v1/responses/{id}/cancel", "post", "Ends it where it stands", 0, NULL, NULL, NULL},

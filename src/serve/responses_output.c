@@ -6,6 +6,7 @@
 #include "serve/responses_output.h"
 #include "serve/sse.h"
 
+#include <stdio.h>
 #include <string.h>
 
 void response_clear(ResponseOutput *o) {
@@ -26,7 +27,7 @@ void response_event_begin(ResponseOutput *o, const char *type) {
 
 void response_event_send(ResponseOutput *o, const char *type) {
     buffer_byte(&o->event, '}');
-    sse_send(o->stream, type, &o->event);
+    if (o->sequence > o->first) sse_send(o->stream, type, &o->event);
 }
 
 static void begin_of_item(ResponseOutput *o, const char *type) {
@@ -101,15 +102,20 @@ static void send_whole(ResponseOutput *o) {
     response_event_send(o, types[o->open]);
 }
 
-static void item_open(ResponseOutput *o, OutputKind kind) {
+/* Under the id that is there. */
+static void item_begin(ResponseOutput *o, OutputKind kind) {
     o->open = kind;
     o->n_items++;
-    openai_new_id(o->item_id, sizeof o->item_id, prefix_of(kind));
     buffer_reset(&o->text);
     buffer_reset(&o->scores);
     if (!o->stream) return;
     send_item(o, "response.output_item.added", "in_progress");
     if (kind != OUTPUT_CALL) send_content(o, "response.content_part.added", "", 0);
+}
+
+static void item_open(ResponseOutput *o, OutputKind kind) {
+    openai_new_id(o->item_id, sizeof o->item_id, prefix_of(kind));
+    item_begin(o, kind);
 }
 
 void response_close(ResponseOutput *o, bool cut) {
@@ -198,4 +204,35 @@ void response_part(ResponseOutput *o, const ReplyEvent *e) {
     case REPLY_ARGUMENTS: fill(o, e->text, e->length); break;
     case REPLY_CALL_END: response_close(o, false); break;
     }
+}
+
+/* ---- what was said, again ---- */
+
+static void take_name(const JsonValue *item, const char *key, char *out, size_t size) {
+    const char *text = json_string(json_get(item, key));
+    snprintf(out, size, "%s", text ? text : "");
+}
+
+static OutputKind kind_of(const JsonValue *item) {
+    const JsonValue *type = json_get(item, "type");
+    if (json_equals(type, "function_call")) return OUTPUT_CALL;
+    return json_equals(type, "reasoning") ? OUTPUT_REASONING : OUTPUT_MESSAGE;
+}
+
+void response_replay(ResponseOutput *o, const JsonValue *item) {
+    OutputKind kind = kind_of(item);
+    const JsonValue *part = json_item(json_get(item, "content"), 0), *scores = json_get(part, "logprobs");
+    const JsonValue *text = kind == OUTPUT_CALL ? json_get(item, "arguments") : json_get(part, "text");
+    const JsonValue *name = json_get(item, "name");
+    take_name(item, "id", o->item_id, sizeof o->item_id);
+    take_name(item, "call_id", o->call_id, sizeof o->call_id);
+    buffer_reset(&o->name);
+    if (json_string(name)) buffer_append(&o->name, name->text, name->length);
+    item_begin(o, kind);
+    for (uint32_t i = 0; json_item(scores, i); i++) {
+        buffer_text(&o->fresh, i ? ", " : "");
+        json_write(&o->fresh, json_item(scores, i), NULL);
+    }
+    if (json_string(text) && text->length > 0) fill(o, text->text, text->length);
+    response_close(o, json_equals(json_get(item, "status"), "incomplete"));
 }

@@ -9,6 +9,7 @@ typedef enum OutputKind { OUTPUT_NONE, OUTPUT_REASONING, OUTPUT_MESSAGE, OUTPUT_
 typedef struct ResponseOutput {
     Exchange *stream; /* NULL: nothing is streamed */
     int sequence;     /* number of the next event */
+    int first;        /* events with lower numbers are not sent */
     OutputKind open;  /* the item that is being written */
     int n_items;      /* begun so far */
     char item_id[40], call_id[OPENAI_CALL_ID];
@@ -29,6 +30,9 @@ void response_score(ResponseOutput *o, const Tokenizer *t, const TokenScore *sco
 void response_close(ResponseOutput *o, bool cut);
 /* Whoever reads the output expects a message: an empty one when there is no item. */
 void response_finish(ResponseOutput *o, bool cut);
+
+/* A closed item as it was written, again with all of its events; what it says comes in one piece. */
+void response_replay(ResponseOutput *o, const JsonValue *item);
 
 /* Begins an event of that type in o->event; more members may be appended, then it is sent. */
 void response_event_begin(ResponseOutput *o, const char *type);

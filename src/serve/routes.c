@@ -17,6 +17,7 @@ const HttpRoute routes[] = {
     {"POST", "/v1/chat/completions", openai_chat},
     {"POST", "/v1/completions", openai_completions},
     {"POST", "/v1/responses", responses_create},
+    {"POST", "/v1/responses/input_tokens", responses_count_tokens},
     {"GET", "/v1/responses/*", responses_get},
     {"DELETE", "/v1/responses/*", responses_delete},
     {"POST", "/v1/responses/*", responses_post},
