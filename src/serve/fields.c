@@ -115,6 +115,7 @@ static const FieldRow rows[] = {
     {"conversation", RESPONSES, FIELD_TEXT_OR_OBJECT, AT(conversation), 0, 0},
     {"prompt", RESPONSES, FIELD_OBJECT, AT(prompt), 0, 0},
     {"previous_response_id", RESPONSES, FIELD_TEXT, AT(previous_response_id), 0, 0},
+    {"context", OLLAMA, FIELD_ARRAY, AT(context), 0, 0},
     {"options", OLLAMA, FIELD_OBJECT, AT(options), 0, 0},
     {"raw", OLLAMA, FIELD_BOOL, AT(raw), 0, 0},
     {"encoding_format", EMBEDDINGS, FIELD_TEXT, AT(encoding_format), 0, 0},

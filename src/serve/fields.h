@@ -25,7 +25,7 @@ typedef struct FieldBool {
 typedef struct Fields {
     const char *model, *suffix, *keep_alive, *encoding_format, *user, *previous_response_id, *reasoning_effort, *query,
         *prompt_name, *instructions, *truncation;
-    const JsonValue *content, *tokens, *include, *conversation, *output_config, *output_format;
+    const JsonValue *content, *tokens, *include, *conversation, *output_config, *output_format, *context;
     const JsonValue *messages, *prompt, *input, *system;
     const JsonValue *tools, *tool_choice, *functions, *response_format, *text, *thinking, *reasoning;
     const JsonValue *stop, *logit_bias, *stream_options, *chat_template_kwargs, *documents, *options, *metadata,

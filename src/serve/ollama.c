@@ -24,6 +24,8 @@ typedef struct OllamaAnswer {
     bool chats, streams;
     Buffer text, thinking, calls, arguments; /* collected; when streaming, only a call is */
     Buffer scores;                           /* the items of "logprobs" that were not sent yet */
+    IdList context;                          /* of a text: all ids so far, for the next one to begin with */
+    bool remembers;                          /* they are told */
     const char *reason;                      /* why it ended */
     Buffer out;                              /* scratch */
 } OllamaAnswer;
@@ -37,6 +39,7 @@ static void answer_free(OllamaAnswer *a) {
     buffer_clear(&a->calls);
     buffer_clear(&a->arguments);
     buffer_clear(&a->scores);
+    id_list_clear(&a->context);
     buffer_clear(&a->out);
     mem_free(a);
 }
@@ -83,9 +86,16 @@ static void write_nanoseconds(Buffer *out, const char *key, double seconds) {
     buffer_printf(out, ", \"%s\": %" PRId64, key, seconds > 0 ? (int64_t)(seconds * 1e9) : 0);
 }
 
+static void write_context(OllamaAnswer *a) {
+    buffer_text(&a->out, ", \"context\": [");
+    for (size_t i = 0; i < a->context.n; i++) buffer_printf(&a->out, "%s%d", i ? ", " : "", a->context.ids[i]);
+    buffer_byte(&a->out, ']');
+}
+
 static void write_end(OllamaAnswer *a, JobUsage u) {
     double first = u.n_answer > 0 ? u.first_token_seconds : u.seconds;
     buffer_printf(&a->out, ", \"done\": true, \"done_reason\": \"%s\"", a->reason);
+    if (a->remembers) write_context(a);
     write_nanoseconds(&a->out, "total_duration", u.seconds);
     write_nanoseconds(&a->out, "load_duration", 0);
     buffer_printf(&a->out, ", \"prompt_eval_count\": %d", u.n_prompt);
@@ -112,6 +122,7 @@ static void begin_call(OllamaAnswer *a, const ReplyEvent *e) {
 static void on_token(void *context, int choice, const JobEvent *e) {
     OllamaAnswer *a = context;
     (void)choice;
+    a->remembers = a->remembers && id_list_push(&a->context, e->id);
     if (!e->score) return;
     buffer_text(&a->scores, a->scores.length ? ", " : "");
     openai_write_score(&a->scores, a->converse.model->loaded.tokenizer, e->score, false);
@@ -307,11 +318,27 @@ static void reply_loaded(OllamaAnswer *a) {
     answer_free(a);
 }
 
+/* The prompt after what the client remembers of earlier ones, as Ollama has it: no template sees those again. */
+static bool put_context(OllamaAnswer *a, ApiError *err) {
+    Converse *v = &a->converse;
+    const JsonValue *before = v->fields.context;
+    if (before && !inputs_read_ids(before, "context", model_vocab_size(v->model->loaded.model), &a->context, err))
+        return false;
+    if (!id_list_append(&a->context, v->request.prompt, (size_t)v->request.n_prompt))
+        return api_refuse(err, 500, NULL, "out of memory");
+    v->request.prompt = a->context.ids;
+    v->request.n_prompt = (int)a->context.n;
+    a->remembers = true;
+    return true;
+}
+
 static bool prepare(OllamaAnswer *a, ApiError *err) {
     const Fields *f = &a->converse.fields;
     bool raw = f->raw.value || converse_has_suffix(&a->converse) || !a->converse.model->loaded.chat_template;
+    if (!a->chats && raw && f->context && f->context->length > 0)
+        return api_refuse(err, 400, "context", "'context' does not go with a prompt that the model gets as it is");
     if (!a->chats && raw) return make_raw(a, err);
-    return make_messages(a, err) && converse_prepare(&a->converse, err);
+    return make_messages(a, err) && converse_prepare(&a->converse, err) && (a->chats || put_context(a, err));
 }
 
 static void answer(Exchange *x, Server *s, bool chats) {

@@ -57,6 +57,28 @@ def test_generate(serve):
     assert s.post("/api/chat", {"model": "m", "messages": []})[1]["done_reason"] == "load"
 
 
+def test_the_context_of_a_text_goes_on(serve):
+    """All ids so far, before the next prompt; not where the prompt goes in as it is."""
+    s = serve(["Red", " apple"])
+    ask = {"model": "m", "prompt": "hello", "stream": False, "options": {"temperature": 0}}
+    first = s.post("/api/generate", ask)[1]
+    text = s.post("/detokenize", {"tokens": first["context"]})[1]["content"]
+    assert text == "<|user|>hello\n<|assistant|>Red apple<|end|>"
+    second = s.post("/api/generate", ask | {"prompt": "more", "context": first["context"]})[1]
+    assert second["context"][:len(first["context"])] == first["context"] and second["response"] == "Red apple"
+    assert second["prompt_eval_count"] == len(first["context"]) + len("<|user|>more\nA")
+    assert s.post("/detokenize", {"tokens": second["context"]})[1]["content"] == text + text.replace("hello", "more")
+    streamed = lines(s, "/api/generate", ask | {"prompt": "more", "context": first["context"], "stream": True})
+    assert streamed[-1]["context"] == second["context"] and not any("context" in line for line in streamed[:-1])
+    assert s.post("/api/generate", ask | {"context": []})[1]["context"] == first["context"]
+    assert "context" not in s.post("/api/generate", ask | {"raw": True})[1] and "context" not in s.post("/api/chat", CHAT | {"stream": False})[1]
+    for wrong in ({"context": "x"}, {"context": ["x"]}, {"context": [10**6]}, {"context": [-1]}, {"context": [1], "raw": True}):
+        status, answer = s.post("/api/generate", ask | wrong)
+        assert status == 400 and "'context'" in answer["error"], wrong
+    status, answer = s.post("/api/generate", ask | {"context": [1] * 300})
+    assert status == 400 and answer["error"].startswith("This model's maximum context length is 256 tokens.")
+
+
 def test_thinking_and_calls(serve):
     s = serve(["<think>", "add", " them", "</think>", "\n\n", "Ok.", '<tool_call>{"name":"lees","arguments":{"pad":"a.txt"}}</tool_call>'],
               template=HERMES)
