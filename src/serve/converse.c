@@ -171,6 +171,7 @@ bool converse_shape(Converse *c, ApiError *err) {
         return api_refuse_error(err, 400, NULL, &why);
     r->grammar = c->grammar;
     if (c->grammar && !(r->tree = model_token_tree(c->model, &why))) return api_refuse_error(err, 500, NULL, &why);
+    if (c->grammar && !grammar_can_begin(c->grammar, r->tree, &why)) return api_refuse_error(err, 400, NULL, &why);
     return put_after_reasoning(c, err);
 }
 

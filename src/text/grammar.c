@@ -23,6 +23,7 @@ void grammar_free(const Grammar *shared) {
     mem_free(g->rules);
     mem_free(g->items);
     mem_free(g->sets);
+    mem_free(g->set_next);
     mem_free(g);
 }
 
@@ -34,7 +35,7 @@ Grammar *grammar_hold(const Grammar *shared) {
 
 /* ---- building ---- */
 
-static void put_item(Grammar *g, GrammarOp op, uint32_t value) {
+void grammar_put_item(Grammar *g, GrammarItem item) {
     if (g->failed) return;
     GrammarItem *items =
         g->n_items < GRAMMAR_MOST_ITEMS ? mem_room(g->items, g->n_items, &g->item_capacity, sizeof *items) : NULL;
@@ -43,7 +44,11 @@ static void put_item(Grammar *g, GrammarOp op, uint32_t value) {
         return;
     }
     g->items = items;
-    items[g->n_items++] = (GrammarItem){.op = op, .value = value & 0x3FFFFFFF};
+    items[g->n_items++] = item;
+}
+
+static void put_item(Grammar *g, GrammarOp op, uint32_t value) {
+    grammar_put_item(g, (GrammarItem){.op = op, .value = value & 0x3FFFFFFF});
 }
 
 uint32_t grammar_rule(Grammar *g) {
@@ -57,7 +62,7 @@ uint32_t grammar_rule(Grammar *g) {
     return (uint32_t)g->n_rules++;
 }
 
-void grammar_alternative(Grammar *g, uint32_t rule) {
+void grammar_alternative_at(Grammar *g, uint32_t rule, uint32_t start) {
     if (g->failed) return;
     GrammarRule *r = &g->rules[rule];
     size_t capacity = r->capacity;
@@ -68,7 +73,11 @@ void grammar_alternative(Grammar *g, uint32_t rule) {
     }
     r->starts = starts;
     r->capacity = (uint32_t)capacity;
-    starts[r->n++] = (uint32_t)g->n_items;
+    starts[r->n++] = start;
+}
+
+void grammar_alternative(Grammar *g, uint32_t rule) {
+    grammar_alternative_at(g, rule, (uint32_t)g->n_items);
 }
 
 void grammar_put_rule(Grammar *g, uint32_t rule) {
@@ -79,20 +88,36 @@ void grammar_end(Grammar *g) {
     put_item(g, GRAMMAR_END, 0);
 }
 
-/* Equal sets are one: there are few. */
-void grammar_put_set(Grammar *g, const ByteSet *set) {
-    size_t i = 0;
-    while (i < g->n_sets && memcmp(&g->sets[i], set, sizeof *set) != 0) i++;
-    if (i == g->n_sets && !g->failed) {
-        ByteSet *sets = mem_room(g->sets, g->n_sets, &g->set_capacity, sizeof *sets);
-        if (!sets) {
-            g->failed = true;
-            return;
-        }
-        g->sets = sets;
-        sets[g->n_sets++] = *set;
+static uint32_t *set_head(Grammar *g, const ByteSet *set) {
+    uint64_t hash = 0;
+    for (int w = 0; w < 8; w++) hash = (hash ^ set->bits[w]) * 0x9E3779B97F4A7C15u;
+    return &g->set_heads[(hash >> 32) % GRAMMAR_SET_HEADS];
+}
+
+/* Number 0 is no set, so that an empty chain is 0. */
+static uint32_t add_set(Grammar *g, const ByteSet *set, uint32_t *head) {
+    ByteSet *sets = mem_room(g->sets, g->n_sets, &g->set_capacity, sizeof *sets);
+    if (sets) g->sets = sets;
+    uint32_t *next = mem_room(g->set_next, g->n_sets, &g->next_capacity, sizeof *next);
+    if (next) g->set_next = next;
+    if (!sets || !next) {
+        g->failed = true;
+        return 0;
     }
-    put_item(g, GRAMMAR_BYTES, (uint32_t)i);
+    if (g->n_sets == 0) g->n_sets = 1;
+    sets[g->n_sets] = *set;
+    next[g->n_sets] = *head;
+    *head = (uint32_t)g->n_sets;
+    return (uint32_t)g->n_sets++;
+}
+
+/* Equal sets are one. */
+void grammar_put_set(Grammar *g, const ByteSet *set) {
+    uint32_t *head = set_head(g, set), i = *head;
+    if (g->failed) return;
+    while (i && memcmp(&g->sets[i], set, sizeof *set) != 0) i = g->set_next[i];
+    if (!i) i = add_set(g, set, head);
+    put_item(g, GRAMMAR_BYTES, i);
 }
 
 static void put_bytes(Grammar *g, unsigned low, unsigned high) {
@@ -417,11 +442,13 @@ static bool check(const Grammar *g, Error *err) {
 
 Grammar *grammar_finish(Grammar *g, uint32_t root, Error *err) {
     g->root = root;
-    bool ok = !g->failed || error_set(err, g->n_items >= GRAMMAR_MOST_ITEMS ? "the grammar is too large"
-                                                                            : "out of memory: a grammar");
-    if (ok) ok = drop_endless(g) || error_memory(err, "a grammar");
+    bool ok = !g->failed && (drop_endless(g) || error_memory(err, "a grammar"));
     if (ok && g->rules[root].n == 0) ok = error_set(err, "no text fits the grammar");
-    if (ok && check(g, err)) return g;
+    ok = ok && check(g, err);
+    if (ok) grammar_simplify(g);
+    if (g->failed)
+        ok = error_set(err, g->n_items >= GRAMMAR_MOST_ITEMS ? "the grammar is too large" : "out of memory: a grammar");
+    if (ok && grammar_can_start(g, err)) return g;
     grammar_free(g);
     return NULL;
 }

@@ -32,10 +32,14 @@ typedef struct GrammarRun GrammarRun;
 GrammarRun *grammar_run_new(const Grammar *g, const TokenTree *t, Error *err);
 void grammar_run_free(GrammarRun *r);
 /* A bit for each token that may come next, id 0 the lowest of the first word; end tokens are the caller's business.
- * NULL when out of memory. Valid until the next call. */
+ * NULL when out of memory, or when the grammar has more ways here than can be followed within a step's time. Valid
+ * until the next call. */
 const uint32_t *grammar_run_allowed(GrammarRun *r, Error *err);
 bool grammar_run_can_end(const GrammarRun *r);  /* what is there may be all */
 bool grammar_run_must_end(const GrammarRun *r); /* nothing can follow */
+/* Whether the first mask can be made; false with the reason. So that most grammars which are too ambiguous are refused
+ * before their sequence begins. */
+bool grammar_can_begin(const Grammar *g, const TokenTree *t, Error *err);
 /* Goes on by a token, or by a text; false when it may not come here (the run stays where it was). */
 bool grammar_run_token(GrammarRun *r, int32_t id);
 bool grammar_run_text(GrammarRun *r, const char *text, size_t n);

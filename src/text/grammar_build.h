@@ -21,29 +21,32 @@ typedef struct GrammarRule {
     uint32_t n, capacity;
 } GrammarRule;
 
+enum { GRAMMAR_MOST_ITEMS = 4 << 20, GRAMMAR_MOST_REPEATS = 16384, GRAMMAR_SET_HEADS = 1024 };
+
 struct Grammar {
     GrammarItem *items;
     size_t n_items, item_capacity;
     GrammarRule *rules;
     size_t n_rules, rule_capacity;
-    ByteSet *sets;
-    size_t n_sets, set_capacity;
+    ByteSet *sets;                                    /* number 0 is none */
+    uint32_t *set_next, set_heads[GRAMMAR_SET_HEADS]; /* a hash table of them */
+    size_t n_sets, set_capacity, next_capacity;
     uint32_t root;
     int owners;  /* atomic */
     bool failed; /* out of memory, or too large: then nothing is added any more */
 };
 
-enum { GRAMMAR_MOST_ITEMS = 4 << 20, GRAMMAR_MOST_REPEATS = 16384 };
-
 Grammar *grammar_new(void); /* NULL when out of memory */
-/* Checks what was built: that no rule begins with itself and that all of them can end. NULL (and freed) with the
- * reason. */
+/* Checks what was built: that no rule begins with itself, that all of them can end, and that a run can follow all ways
+ * that it begins with. NULL (and freed) with the reason. */
 Grammar *grammar_finish(Grammar *g, uint32_t root, Error *err);
 
 /* A sequence being put together, from its end to nobody's business but its rule's. */
 uint32_t grammar_rule(Grammar *g); /* a new rule, without alternatives */
 /* Begins another alternative of a rule; what is put follows it until grammar_end. One at a time. */
 void grammar_alternative(Grammar *g, uint32_t rule);
+void grammar_alternative_at(Grammar *g, uint32_t rule, uint32_t start); /* another that is there already */
+void grammar_put_item(Grammar *g, GrammarItem item);
 void grammar_put_set(Grammar *g, const ByteSet *set);
 void grammar_put_rule(Grammar *g, uint32_t rule);
 void grammar_put_text(Grammar *g, const char *text, size_t n);
@@ -79,6 +82,9 @@ void ranges_add(CodeRanges *r, uint32_t low, uint32_t high);
 void ranges_sort(CodeRanges *r);   /* ascending, apart */
 void ranges_invert(CodeRanges *r); /* of all code points but surrogates */
 void ranges_clear(CodeRanges *r);
+
+void grammar_simplify(Grammar *g); /* once it is checked; the same texts */
+bool grammar_can_start(const Grammar *g, Error *err);
 
 /* A regular expression as a rule; its anchors at both ends are dropped. False with the reason. */
 bool grammar_put_regex(Grammar *g, const char *pattern, size_t n, uint32_t *rule, Error *err);

@@ -89,7 +89,7 @@ static bool read_code(Gbnf *p, uint32_t *code) {
     default: break;
     }
     *code = (unsigned char)p->at[-1];
-    return (*code < 0x80 && strchr("\"\\[]-^", (int)*code)) || fail(p, "this escape is not known");
+    return (*code < 0x80 && scan_is_one("\"\\[]-^", (char)*code)) || fail(p, "this escape is not known");
 }
 
 static uint32_t codes_rule(Gbnf *p, CodeRanges *ranges) {
@@ -176,7 +176,7 @@ static bool read_item(Gbnf *p, uint32_t *rule) {
 
 static bool read_repeated(Gbnf *p, bool lines, uint32_t *rule) {
     if (!read_item(p, rule)) return false;
-    for (skip_blank(p, lines); p->at < p->end && strchr("*+?{", *p->at); skip_blank(p, lines)) {
+    for (skip_blank(p, lines); p->at < p->end && scan_is_one("*+?{", *p->at); skip_blank(p, lines)) {
         int least, most;
         const char *wrong = scan_repeats(&p->at, p->end, &least, &most);
         if (wrong) return fail(p, wrong);
@@ -188,7 +188,7 @@ static bool read_repeated(Gbnf *p, bool lines, uint32_t *rule) {
 static bool read_sequence(Gbnf *p, bool lines, uint32_t *rule) {
     RuleList list = {0};
     bool ok = true;
-    while (ok && p->at < p->end && !strchr("|)\n\r", *p->at)) {
+    while (ok && p->at < p->end && !scan_is_one("|)\n\r", *p->at)) {
         uint32_t next;
         if ((ok = read_repeated(p, lines, &next))) rule_list_push(p->grammar, &list, next);
     }

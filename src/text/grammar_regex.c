@@ -15,6 +15,7 @@ typedef struct Regex {
     const char *text, *at, *end;
     bool json;                 /* characters as they stand in a JSON string */
     bool open_start, open_end; /* no anchor there */
+    uint32_t ascii[128];       /* the rule of a character by itself, 0: not made */
     int depth;
     Error *err;
 } Regex;
@@ -67,6 +68,16 @@ static uint32_t put_codes(Regex *r, CodeRanges *ranges) {
     uint32_t rule = r->json ? json_codes(r->grammar, ranges)
                             : grammar_codes(r->grammar, (const uint32_t(*)[2])ranges->items, ranges->n);
     ranges_clear(ranges);
+    return rule;
+}
+
+/* Most patterns are mostly letters: a character has one rule, wherever it stands. */
+static uint32_t put_code(Regex *r, uint32_t code) {
+    CodeRanges one = {0};
+    if (code < 128 && r->ascii[code]) return r->ascii[code] - 1;
+    ranges_add(&one, code, code);
+    uint32_t rule = put_codes(r, &one);
+    if (code < 128) r->ascii[code] = rule + 1;
     return rule;
 }
 
@@ -183,7 +194,7 @@ static bool read_group(Regex *r, uint32_t *rule) {
     if (is_at(r, '?')) {
         if (r->at + 1 < r->end && r->at[1] == ':') {
             r->at += 2;
-        } else if (r->at + 2 < r->end && (r->at[1] == '<' || r->at[1] == 'P') && !strchr("=!", r->at[2])) {
+        } else if (r->at + 2 < r->end && (r->at[1] == '<' || r->at[1] == 'P') && !scan_is_one("=!", r->at[2])) {
             const char *close = memchr(r->at, '>', (size_t)(r->end - r->at));
             if (!close) return fail(r, "a group's name is not closed");
             r->at = close + 1;
@@ -208,7 +219,7 @@ static bool read_atom(Regex *r, uint32_t *rule) {
         r->at++;
         return read_group(r, rule);
     }
-    if (strchr("*+?{", c)) return fail(r, "there is nothing to repeat");
+    if (scan_is_one("*+?{", c)) return fail(r, "there is nothing to repeat");
     if (c == '^' || c == '$') return fail(r, "anchors are supported at the two ends only");
     if (c == '[') {
         r->at++;
@@ -221,8 +232,10 @@ static bool read_atom(Regex *r, uint32_t *rule) {
         ranges_invert(&ranges);
     } else if (c == '\\' && r->at + 1 < r->end && add_class(&ranges, r->at[1])) {
         r->at += 2;
-    } else if ((ok = read_code(r, &code))) {
-        ranges_add(&ranges, code, code);
+    } else {
+        if (!read_code(r, &code)) return false;
+        *rule = put_code(r, code);
+        return true;
     }
     if (!ok) {
         ranges_clear(&ranges);
@@ -234,7 +247,7 @@ static bool read_atom(Regex *r, uint32_t *rule) {
 
 static bool read_repeated(Regex *r, uint32_t *rule) {
     if (!read_atom(r, rule)) return false;
-    while (r->at < r->end && strchr("*+?{", *r->at)) {
+    while (r->at < r->end && scan_is_one("*+?{", *r->at)) {
         int least, most;
         const char *wrong = scan_repeats(&r->at, r->end, &least, &most);
         if (wrong) return fail(r, wrong);

@@ -5,6 +5,10 @@
 
 #include <string.h>
 
+bool scan_is_one(const char *of, char c) {
+    return c && strchr(of, c);
+}
+
 const char *scan_hex(const char **at, const char *end, int n, uint32_t *code) {
     *code = 0;
     for (int i = 0; i < n; i++, ++*at) {

@@ -94,6 +94,20 @@ static const Case cases[] = {
             "x"},
      {"a", "a\""}},
     {CHOICES, "[\"red\", \"reddish\"]", {"red", "reddish"}, {"re", "reddis", "blue"}},
+    {CHOICES,
+     "[\"ab\", \"abc\", \"b\", \"ab\", \"abde\", \"abdf\"]",
+     {"ab", "abc", "b", "abde", "abdf"},
+     {"a", "abd", "abcd", "bb"}},
+    {REGEX, "(abx|abc|ab|a[bc]d|(?:ab))y", {"abxy", "abcy", "aby", "abdy", "acdy"}, {"ab", "ay", "acy", "abxdy"}},
+    {REGEX,
+     "(a?){30}a{3}",
+     {"aaa", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"},
+     {"aa", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "aab"}},
+    {GBNF,
+     "root ::= x \"1\" | x \"2\" | x y | \"p\"\nx ::= \"(\" root \")\" | \"q\"\ny ::= \"1\" | \"3\"",
+     {"q1", "(p)2", "((q3)1)3", "p"},
+     {"q", "(p2", "q11"}},
+    {SCHEMA, "{\"enum\": [\"aa\", \"ab\", \"aa\", 1, 12]}", {"\"aa\"", "\"ab\"", "1", "12"}, {"\"a\"", "2", "\"aab\""}},
     {SCHEMA, "{\"type\": \"boolean\"}", {"true", "false"}, {"True", "1"}},
     {SCHEMA, "{\"type\": \"integer\"}", {"0", "-12", "345"}, {"01", "1.0", "-", "+1"}},
     {SCHEMA, "{\"type\": \"number\"}", {"0", "-1.5", "1e9", "2.50E-3"}, {".5", "1.", "01", "NaN"}},
@@ -198,6 +212,10 @@ static void texts_are_taken_or_not(void **state) {
     }
 }
 
+#define TOO_AMBIGUOUS                                                                                           \
+    "the grammar (a pattern, schema or list of choices) is too ambiguous: too many ways through it have to be " \
+    "followed at once"
+
 static const struct {
     Kind kind;
     const char *text, *why;
@@ -210,6 +228,7 @@ static const struct {
     {REGEX, "a$b", "the pattern, at character 2: anchors are supported at the two ends only"},
     {REGEX, "[b-a]", "the pattern, at character 5: a range ends before it begins"},
     {REGEX, "a{99999}", "the pattern, at character 7: it repeats too often"},
+    {REGEX, "((a?){16384}){200}", TOO_AMBIGUOUS},
     {GBNF, "root ::= other", "the grammar: the rule other is not there"},
     {GBNF, "start ::= \"a\"", "the grammar has no rule named root"},
     {GBNF, "root ::= root \"a\" | \"b\"",
@@ -342,6 +361,72 @@ static void blanks_are_bounded(void **state) {
     buffer_clear(&text);
 }
 
+/* What follows the beginning that all choices share must be found without following each of them. */
+static void many_choices_are_one_way(void **state) {
+    (void)state;
+    enum { CHOICES_N = 50000 };
+    Error err = {""};
+    Buffer json = {0};
+    for (int i = 0; i < CHOICES_N; i++) buffer_printf(&json, "%s\"item/%05d of the list\"", i ? ", " : "[", i);
+    buffer_text(&json, "]");
+    Grammar *g = read_grammar(CHOICES, buffer_string(&json), &err);
+    assert_non_null(g);
+    assert_true(takes(g, "item/00000 of the list"));
+    assert_true(takes(g, "item/49999 of the list"));
+    assert_false(takes(g, "item/50000 of the list"));
+    GrammarRun *r = grammar_run_new(g, tree, &err);
+    assert_true(grammar_run_text(r, "item/49", 7));
+    const uint32_t *mask = grammar_run_allowed(r, &err);
+    assert_non_null(mask);
+    for (int32_t id = 0; id < tokenizer_size(tokenizer); id++) {
+        bool digits =
+            (id >= '0' && id <= '9') || id == tokenizer_find(tokenizer, "12") || id == tokenizer_find(tokenizer, "345");
+        assert_int_equal(mask[id / 32] >> id % 32 & 1, digits);
+    }
+    assert_false(grammar_run_must_end(r));
+    assert_true(grammar_run_text(r, "123 of the list", 15));
+    assert_true(grammar_run_must_end(r));
+    grammar_run_free(r);
+    grammar_free(g);
+    buffer_clear(&json);
+}
+
+/* 20,000 places to be in after every letter: known to be too many only when the mask of all letters is made. */
+static void a_mask_beyond_a_steps_time_is_an_error(void **state) {
+    (void)state;
+    static const char pattern[] = "(([a-z]?){500}){20}";
+    Error err = {""}, before = {""};
+    Grammar *g = grammar_from_regex(pattern, strlen(pattern), &err);
+    assert_non_null(g);
+    assert_false(grammar_can_begin(g, tree, &before));
+    assert_string_equal(before.text, TOO_AMBIGUOUS);
+    GrammarRun *r = grammar_run_new(g, tree, &err);
+    assert_non_null(r);
+    assert_null(grammar_run_allowed(r, &err));
+    assert_string_equal(err.text, TOO_AMBIGUOUS);
+    grammar_run_free(r);
+    grammar_free(g);
+    g = grammar_from_regex("((a?){500}){4}a{500}", 20, &err); /* 4,000 places, and a few tokens of them */
+    assert_true(grammar_can_begin(g, tree, &err));
+    grammar_free(g);
+}
+
+/* NUL is a character like any other, not the end of a list of those that mean something. */
+static void a_nul_in_a_pattern_is_a_character(void **state) {
+    (void)state;
+    Error err = {""};
+    Grammar *g = grammar_from_regex("a\0b", 3, &err);
+    GrammarRun *r = grammar_run_new(g, tree, &err);
+    assert_false(grammar_run_text(r, "ab", 2));
+    assert_false(grammar_run_text(r, "aa", 2));
+    assert_true(grammar_run_text(r, "a\0b", 3) && grammar_run_must_end(r));
+    grammar_run_free(r);
+    grammar_free(g);
+    assert_null(grammar_from_gbnf("root ::= \"a\" \0 \"b\"", 18, &err));
+    assert_null(read_grammar(SCHEMA, "{\"type\": \"string\", \"pattern\": \"^a\\u0000b$\"}", &err));
+    assert_string_equal(err.text, "no text fits the grammar");
+}
+
 static void running_out_of_memory_is_an_error(void **state) {
     (void)state;
     bool done = false;
@@ -349,7 +434,7 @@ static void running_out_of_memory_is_an_error(void **state) {
         Error err = {""};
         uint64_t before = mem_count();
         mem_fail_after(nth);
-        Grammar *g = grammar_from_regex("(?:a[b-z]{1,5}|\\d+)*x", 22, &err);
+        Grammar *g = grammar_from_regex("(?:a[b-z]{1,5}|\\d+)*x", 21, &err);
         GrammarRun *r = g ? grammar_run_new(g, tree, &err) : NULL;
         bool ok = r && grammar_run_allowed(r, &err) && grammar_run_text(r, "abc12x", 6) && grammar_run_can_end(r);
         mem_fail_after(0);
@@ -362,9 +447,15 @@ static void running_out_of_memory_is_an_error(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts_are_taken_or_not),      cmocka_unit_test(what_can_not_be_kept_is_refused),
-        cmocka_unit_test(masks_are_what_trying_gives), cmocka_unit_test(a_long_run_stays_right),
-        cmocka_unit_test(blanks_are_bounded),          cmocka_unit_test(running_out_of_memory_is_an_error),
+        cmocka_unit_test(texts_are_taken_or_not),
+        cmocka_unit_test(what_can_not_be_kept_is_refused),
+        cmocka_unit_test(masks_are_what_trying_gives),
+        cmocka_unit_test(a_long_run_stays_right),
+        cmocka_unit_test(many_choices_are_one_way),
+        cmocka_unit_test(a_mask_beyond_a_steps_time_is_an_error),
+        cmocka_unit_test(a_nul_in_a_pattern_is_a_character),
+        cmocka_unit_test(blanks_are_bounded),
+        cmocka_unit_test(running_out_of_memory_is_an_error),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
