@@ -1,14 +1,15 @@
 /* JSON Schema as a grammar of the JSON that it allows: draft 2020-12 as far as structured output uses it. Objects have
- * their properties in the order of the schema; white space is bounded; a keyword that can not be kept is refused by
- * name, for an answer must hold what the schema says. Annotations (title, description, default, ...) are passed over.
+ * their properties in the order of the schema; white space is bounded; an assertion that can not be kept is refused by
+ * name, for an answer must hold what the schema says. Every other keyword, known or not, is an annotation and passed
+ * over, and so is an assertion about another kind of value than the schema's.
  *
  * A schema without additionalProperties gets none when it names properties: fewer texts than the standard would take,
  * and all of them valid. */
 #include "text/grammar_build.h"
+#include "base/json_pointer.h"
 #include "base/memory.h"
 #include "base/utf8.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_DEPTH = 256, MOST_ITEMS = 4096 };
@@ -102,22 +103,76 @@ static bool fail(Schema *s, const char *keyword, const char *why) {
     return error_set(s->err, "the schema: \"%s\" %s", keyword, why);
 }
 
-/* What may stand beside the keywords that a kind of schema uses. */
-static bool is_annotation(const char *key) {
-    static const char *const names[] = {"title",    "description", "default",  "examples", "example",
-                                        "$schema",  "$id",         "$comment", "$anchor",  "deprecated",
-                                        "readOnly", "writeOnly",   "nullable", "$defs",    "definitions"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(key, names[i]) == 0) return true;
-    return key[0] == 'x' && key[1] == '-';
+/* Kinds of values, for the assertions about them. */
+enum { NEITHER = 0, STRING = 1, NUMBER = 2, ARRAY = 4, OBJECT = 8, EVERY = 15, ALWAYS = 16 };
+
+/* The keywords that say what a value may be, and of which values they say it. With null, and with a value of the sort
+ * `nothing`, they say nothing: 'e' an empty list or object, or true; 'f' false; '0' zero; 'n' not even null. */
+static const struct {
+    const char *name;
+    unsigned kinds;
+    char nothing;
+} assertions[] = {
+    {"type", ALWAYS, 0},
+    {"enum", ALWAYS, 0},
+    {"const", ALWAYS, 'n'},
+    {"$ref", ALWAYS, 0},
+    {"$dynamicRef", ALWAYS, 0},
+    {"$recursiveRef", ALWAYS, 0},
+    {"allOf", ALWAYS, 'e'},
+    {"anyOf", ALWAYS, 0},
+    {"oneOf", ALWAYS, 0},
+    {"not", ALWAYS, 0},
+    {"if", ALWAYS, 0}, /* then and else say nothing without it */
+    {"minLength", STRING, '0'},
+    {"maxLength", STRING, 0},
+    {"pattern", STRING, 0},
+    {"minimum", NUMBER, 0},
+    {"maximum", NUMBER, 0},
+    {"exclusiveMinimum", NUMBER, 0},
+    {"exclusiveMaximum", NUMBER, 0},
+    {"multipleOf", NUMBER, 0},
+    {"items", ARRAY, 'e'},
+    {"prefixItems", ARRAY, 'e'},
+    {"minItems", ARRAY, '0'},
+    {"maxItems", ARRAY, 0},
+    {"uniqueItems", ARRAY, 'f'},
+    {"contains", ARRAY, 0},
+    {"unevaluatedItems", ARRAY, 'e'},
+    {"properties", OBJECT, 'e'},
+    {"required", OBJECT, 'e'},
+    {"additionalProperties", OBJECT, 'e'},
+    {"patternProperties", OBJECT, 'e'},
+    {"propertyNames", OBJECT, 'e'},
+    {"minProperties", OBJECT, '0'},
+    {"maxProperties", OBJECT, 0},
+    {"dependencies", OBJECT, 'e'},
+    {"dependentRequired", OBJECT, 'e'},
+    {"dependentSchemas", OBJECT, 'e'},
+    {"unevaluatedProperties", OBJECT, 'e'},
+};
+
+static bool says_nothing(char nothing, const JsonValue *v) {
+    if (v->type == JSON_NULL) return nothing != 'n';
+    if (v->type == JSON_BOOL) return v->boolean ? nothing == 'e' : nothing == 'f';
+    if (v->type == JSON_OBJECT || v->type == JSON_ARRAY) return nothing == 'e' && v->length == 0;
+    return nothing == '0' && v->type == JSON_INT && strcmp(v->text, "0") == 0;
 }
 
-/* Refuses what is neither an annotation nor among `names` (with blanks between them). */
-static bool check_keywords(Schema *s, const JsonValue *v, const char *names) {
+/* Whether the member limits values of these kinds. */
+static bool asserts(const JsonMember *m, unsigned kinds) {
+    for (size_t i = 0; i < sizeof assertions / sizeof *assertions; i++)
+        if (strcmp(m->key, assertions[i].name) == 0)
+            return (assertions[i].kinds & (kinds | ALWAYS)) && !says_nothing(assertions[i].nothing, &m->value);
+    return false;
+}
+
+/* Refuses what limits values of these kinds and is not among `names` (with blanks between them), which are kept. */
+static bool check_keywords(Schema *s, const JsonValue *v, unsigned kinds, const char *names) {
     for (uint32_t i = 0; i < v->length; i++) {
         const char *key = v->members[i].key, *at = names;
         size_t n = strlen(key);
-        bool known = is_annotation(key);
+        bool known = !asserts(&v->members[i], kinds);
         while (!known && (at = strstr(at, key))) {
             known = (at == names || at[-1] == ' ') && (at[n] == ' ' || at[n] == '\0');
             at += n;
@@ -128,7 +183,7 @@ static bool check_keywords(Schema *s, const JsonValue *v, const char *names) {
 }
 
 static bool read_count(Schema *s, const JsonValue *v, const char *key, int otherwise, int most, int *out) {
-    const JsonValue *count = json_get(v, key);
+    const JsonValue *count = json_get_set(v, key);
     int64_t value = otherwise;
     if (count && (!json_int(count, &value) || value < 0 || value > most)) {
         char why[64];
@@ -148,6 +203,7 @@ static bool read_count(Schema *s, const JsonValue *v, const char *key, int other
 
 typedef struct StringFormat {
     const char *name, *pattern;
+    int least, most; /* characters of what the pattern takes */
 } StringFormat;
 
 #define DATE "[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
@@ -156,43 +212,45 @@ typedef struct StringFormat {
 #define LABEL "[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
 
 static const StringFormat formats[] = {
-    {"date", DATE},
-    {"time", TIME},
-    {"date-time", DATE "T" TIME},
-    {"duration", "P(?:[0-9]{1,9}W|(?:[0-9]{1,9}Y)?(?:[0-9]{1,9}M)?[0-9]{1,9}D(?:T[0-9]{1,9}H)?|T[0-9]{1,9}[HMS])"},
-    {"email", "[a-zA-Z0-9_+-]{1,32}(?:\\.[a-zA-Z0-9_+-]{1,32}){0,4}@" LABEL "(?:\\." LABEL "){1,4}"},
-    {"hostname", LABEL "(?:\\." LABEL "){0,8}"},
-    {"ipv4", BYTE "(?:\\." BYTE "){3}"},
-    {"ipv6", "[0-9a-fA-F]{1,4}(?::[0-9a-fA-F]{1,4}){7}"},
-    {"uuid", "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"},
-    {"uri", "[a-z][a-z0-9+.-]{0,15}://[a-zA-Z0-9._~:/?#@!$&'()*+,;=%-]{1,512}"},
+    {"date", DATE, 10, 10},
+    {"time", TIME, 9, 24},
+    {"date-time", DATE "T" TIME, 20, 35},
+    {"duration", "P(?:[0-9]{1,9}W|(?:[0-9]{1,9}Y)?(?:[0-9]{1,9}M)?[0-9]{1,9}D(?:T[0-9]{1,9}H)?|T[0-9]{1,9}[HMS])", 3,
+     42},
+    {"email", "[a-zA-Z0-9_+-]{1,32}(?:\\.[a-zA-Z0-9_+-]{1,32}){0,4}@" LABEL "(?:\\." LABEL "){1,4}", 5, 484},
+    {"hostname", LABEL "(?:\\." LABEL "){0,8}", 1, 575},
+    {"ipv4", BYTE "(?:\\." BYTE "){3}", 7, 15},
+    {"ipv6", "[0-9a-fA-F]{1,4}(?::[0-9a-fA-F]{1,4}){7}", 15, 39},
+    {"uuid", "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", 36, 36},
+    {"uri", "[a-z][a-z0-9+.-]{0,15}://[a-zA-Z0-9._~:/?#@!$&'()*+,;=%-]{1,512}", 5, 531},
 };
 
-static bool read_format(Schema *s, const JsonValue *v, uint32_t *inside) {
-    const char *name = json_string(json_get(v, "format"));
-    for (size_t i = 0; name && i < sizeof formats / sizeof *formats; i++)
-        if (strcmp(formats[i].name, name) == 0) return regex_rule(s, formats[i].pattern, inside);
-    return fail(s, "format", "has a value that is not supported");
+/* NULL: it has none, or one that is an annotation only. */
+static const StringFormat *format_of(const JsonValue *v) {
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (json_equals(json_get(v, "format"), formats[i].name)) return &formats[i];
+    return NULL;
 }
 
+/* A format is an annotation by default; a known one is kept where all of its texts have a length that is allowed. */
 static bool read_string(Schema *s, const JsonValue *v, uint32_t *rule) {
     const JsonValue *pattern = json_get_set(v, "pattern");
+    const StringFormat *format = format_of(v);
     uint32_t quote = text_rule(s, "\""), inside;
     int least, most;
-    if (!check_keywords(s, v, "type minLength maxLength pattern format") ||
+    if (!check_keywords(s, v, STRING, "type minLength maxLength pattern") ||
         !read_count(s, v, "minLength", 0, GRAMMAR_MOST_REPEATS, &least) ||
         !read_count(s, v, "maxLength", -1, INT32_MAX, &most))
         return false;
-    bool counted = json_get(v, "minLength") || json_get(v, "maxLength"), format = json_get_set(v, "format") != NULL;
     if (most > GRAMMAR_MOST_REPEATS) most = -1; /* longer than any answer */
-    if ((pattern != NULL) + format + counted > 1)
-        return fail(s, pattern ? "pattern" : "format", "beside another limit of the string is not supported");
+    if (pattern && (least > 0 || most >= 0))
+        return fail(s, "pattern", "beside another limit of the string is not supported");
     if (most >= 0 && most < least) return fail(s, "maxLength", "is smaller than minLength");
     if (pattern && pattern->type != JSON_STRING) return fail(s, "pattern", "must be a string");
     if (pattern) {
         if (!grammar_put_json_regex(s->grammar, pattern->text, pattern->length, &inside, s->err)) return false;
-    } else if (format) {
-        if (!read_format(s, v, &inside)) return false;
+    } else if (format && format->least >= least && (most < 0 || format->most <= most)) {
+        if (!regex_rule(s, format->pattern, &inside)) return false;
     } else {
         inside = grammar_repeat(s->grammar, s->character, least, most);
     }
@@ -203,7 +261,7 @@ static bool read_string(Schema *s, const JsonValue *v, uint32_t *rule) {
 /* ---- numbers ---- */
 
 static bool read_bound(Schema *s, const JsonValue *v, const char *key, const char **bound, bool *open) {
-    const JsonValue *value = json_get(v, key);
+    const JsonValue *value = json_get_set(v, key);
     if (!value) return true;
     if (value->type != JSON_INT && value->type != JSON_FLOAT) return fail(s, key, "must be a number");
     if (*bound) return fail(s, key, "beside another bound of that side is not supported");
@@ -215,13 +273,13 @@ static bool read_bound(Schema *s, const JsonValue *v, const char *key, const cha
 static bool read_number(Schema *s, const JsonValue *v, bool whole, uint32_t *rule) {
     NumberBounds b = {0};
     double step = 0;
-    if (!check_keywords(s, v, "type minimum maximum exclusiveMinimum exclusiveMaximum multipleOf format") ||
+    if (!check_keywords(s, v, NUMBER, "type minimum maximum exclusiveMinimum exclusiveMaximum multipleOf") ||
         !read_bound(s, v, "minimum", &b.low, &b.low_open) ||
         !read_bound(s, v, "exclusiveMinimum", &b.low, &b.low_open) ||
         !read_bound(s, v, "maximum", &b.high, &b.high_open) ||
         !read_bound(s, v, "exclusiveMaximum", &b.high, &b.high_open))
         return false;
-    const JsonValue *multiple = json_get(v, "multipleOf");
+    const JsonValue *multiple = json_get_set(v, "multipleOf");
     if (multiple && (!json_number(multiple, &step) || step != 1))
         return fail(s, "multipleOf", "is supported as 1 only");
     if (b.low || b.high) return grammar_put_number(s->grammar, &b, whole || multiple, rule, s->err);
@@ -239,7 +297,7 @@ static bool read_array(Schema *s, const JsonValue *v, uint32_t *rule) {
     const JsonValue *prefix = json_get_set(v, "prefixItems"), *items = json_get_set(v, "items");
     int least, most, n = prefix ? (int)prefix->length : 0;
     uint32_t item = 0, close = sequence(s, s->space, text_rule(s, "]"), grammar_empty(g)), comma;
-    if (!check_keywords(s, v, "type items prefixItems minItems maxItems") ||
+    if (!check_keywords(s, v, ARRAY, "type items prefixItems minItems maxItems") ||
         !read_count(s, v, "minItems", 0, MOST_ITEMS, &least) || !read_count(s, v, "maxItems", -1, INT32_MAX, &most))
         return false;
     bool more = !(items && items->type == JSON_BOOL && !items->boolean);
@@ -364,7 +422,7 @@ static bool read_object(Schema *s, const JsonValue *v, uint32_t *rule) {
     const JsonValue *properties = json_get_set(v, "properties"), *required = json_get_set(v, "required");
     uint32_t close = sequence(s, s->space, text_rule(s, "}"), grammar_empty(g)), first, next;
     uint32_t comma = sequence(s, text_rule(s, ","), s->space, grammar_empty(g));
-    if (!check_keywords(s, v, "type properties required additionalProperties")) return false;
+    if (!check_keywords(s, v, OBJECT, "type properties required additionalProperties")) return false;
     if (properties && properties->type != JSON_OBJECT) return fail(s, "properties", "must be an object");
     if (required && required->type != JSON_ARRAY) return fail(s, "required", "must be an array");
     for (uint32_t i = 0; required && i < required->length; i++) {
@@ -401,9 +459,9 @@ static void put_literal(Schema *s, uint32_t rule, const JsonValue *value) {
 }
 
 static bool read_enum(Schema *s, const JsonValue *v, uint32_t *rule) {
-    const JsonValue *values = json_get(v, "enum"), *constant = json_get(v, "const");
+    const JsonValue *values = json_get_set(v, "enum"), *constant = json_get(v, "const");
     *rule = grammar_rule(s->grammar);
-    if (!check_keywords(s, v, "type enum const")) return false;
+    if (!check_keywords(s, v, EVERY, "type enum const")) return false;
     if (constant) put_literal(s, *rule, constant);
     if (constant) return !values || fail(s, "enum", "beside const is not supported");
     if (values->type != JSON_ARRAY || values->length == 0) return fail(s, "enum", "must be a list that is not empty");
@@ -414,7 +472,7 @@ static bool read_enum(Schema *s, const JsonValue *v, uint32_t *rule) {
 static bool read_any_of(Schema *s, const JsonValue *v, const char *key, uint32_t *rule) {
     const JsonValue *ways = json_get(v, key);
     *rule = grammar_rule(s->grammar);
-    if (!check_keywords(s, v, key)) return false;
+    if (!check_keywords(s, v, EVERY, key)) return false;
     if (ways->type != JSON_ARRAY || ways->length == 0) return fail(s, key, "must be a list that is not empty");
     for (uint32_t i = 0; i < ways->length; i++) {
         uint32_t way;
@@ -426,36 +484,16 @@ static bool read_any_of(Schema *s, const JsonValue *v, const char *key, uint32_t
 
 static bool read_all_of(Schema *s, const JsonValue *v, uint32_t *rule) {
     const JsonValue *parts = json_get(v, "allOf");
-    if (!check_keywords(s, v, "allOf")) return false;
+    if (!check_keywords(s, v, EVERY, "allOf")) return false;
     if (parts->type != JSON_ARRAY || parts->length != 1) return fail(s, "allOf", "is supported with one schema only");
     return read_schema(s, json_item(parts, 0), rule);
 }
 
-/* One step of a JSON pointer, with ~0 and ~1 undone. */
-static const JsonValue *pointer_step(const JsonValue *at, const char *step, size_t n) {
-    char name[256];
-    size_t length = 0;
-    for (size_t i = 0; i < n && length + 1 < sizeof name; i++) {
-        bool escaped = step[i] == '~' && i + 1 < n && (step[i + 1] == '0' || step[i + 1] == '1');
-        name[length++] = escaped ? (step[i + 1] == '1' ? '/' : '~') : step[i];
-        i += escaped;
-    }
-    name[length] = '\0';
-    if (at && at->type == JSON_ARRAY) return json_item(at, (uint32_t)strtoul(name, NULL, 10));
-    return json_get(at, name);
-}
-
 static bool read_reference(Schema *s, const JsonValue *v, uint32_t *rule) {
     const char *path = json_string(json_get(v, "$ref"));
-    const JsonValue *at = s->root;
+    const JsonValue *at = path ? json_pointer(s->root, path) : NULL;
     if (!path || path[0] != '#') return fail(s, "$ref", "must point into the schema itself (#/...)");
-    for (path++; at && *path == '/';) {
-        size_t n = strcspn(path + 1, "/");
-        at = pointer_step(at, path + 1, n);
-        path += n + 1;
-    }
-    if (!at || *path) return fail(s, "$ref", "points to what is not there");
-    return read_schema(s, at, rule);
+    return at ? read_schema(s, at, rule) : fail(s, "$ref", "points to what is not there");
 }
 
 static bool read_type(Schema *s, const JsonValue *v, const char *type, uint32_t *rule) {
@@ -464,8 +502,10 @@ static bool read_type(Schema *s, const JsonValue *v, const char *type, uint32_t 
     if (strcmp(type, "string") == 0) return read_string(s, v, rule);
     if (strcmp(type, "number") == 0) return read_number(s, v, false, rule);
     if (strcmp(type, "integer") == 0) return read_number(s, v, true, rule);
-    if (strcmp(type, "boolean") == 0) return regex_rule(s, "true|false", rule);
-    if (strcmp(type, "null") == 0) return *rule = text_rule(s, "null"), true;
+    bool boolean = strcmp(type, "boolean") == 0, null = strcmp(type, "null") == 0;
+    if ((boolean || null) && !check_keywords(s, v, NEITHER, "type")) return false;
+    if (boolean) return regex_rule(s, "true|false", rule);
+    if (null) return *rule = text_rule(s, "null"), true;
     return fail(s, "type", "has a value that is not known");
 }
 
@@ -477,9 +517,7 @@ static bool read_types(Schema *s, const JsonValue *v, const JsonValue *types, ui
         const char *type = json_string(json_item(types, i));
         uint32_t way;
         if (!type) return fail(s, "type", "must be a list of strings");
-        static const JsonValue plain = {.type = JSON_OBJECT};
-        bool simple = strcmp(type, "null") == 0 || strcmp(type, "boolean") == 0;
-        if (!read_type(s, simple ? &plain : v, type, &way)) return false;
+        if (!read_type(s, v, type, &way)) return false;
         add_way(s, *rule, way);
     }
     return true;
@@ -487,7 +525,7 @@ static bool read_types(Schema *s, const JsonValue *v, const JsonValue *types, ui
 
 static bool has_any_of(const JsonValue *v, const char *const *keys, size_t n) {
     for (size_t i = 0; i < n; i++)
-        if (json_get(v, keys[i])) return true;
+        if (json_get_set(v, keys[i])) return true;
     return false;
 }
 
@@ -495,11 +533,11 @@ static bool has_any_of(const JsonValue *v, const char *const *keys, size_t n) {
 static const char *implied_type(const JsonValue *v) {
     static const char *const object[] = {"properties", "required", "additionalProperties"};
     static const char *const array[] = {"items", "prefixItems", "minItems", "maxItems"};
-    static const char *const string[] = {"pattern", "minLength", "maxLength", "format"};
+    static const char *const string[] = {"pattern", "minLength", "maxLength"};
     static const char *const number[] = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"};
     if (has_any_of(v, object, 3)) return "object";
     if (has_any_of(v, array, 4)) return "array";
-    if (has_any_of(v, string, 4)) return "string";
+    if (has_any_of(v, string, 3) || format_of(v)) return "string";
     return has_any_of(v, number, 5) ? "number" : NULL;
 }
 
@@ -507,16 +545,16 @@ static bool read_kind(Schema *s, const JsonValue *v, uint32_t *rule) {
     const JsonValue *type = json_get_set(v, "type");
     if (v->type == JSON_BOOL && v->boolean) return make_any(s) && (*rule = s->any, true);
     if (v->type != JSON_OBJECT) return error_set(s->err, "the schema: a schema must be an object or true");
-    if (json_get(v, "$ref")) return check_keywords(s, v, "$ref") && read_reference(s, v, rule);
-    if (json_get(v, "enum") || json_get(v, "const")) return read_enum(s, v, rule);
-    if (json_get(v, "anyOf")) return read_any_of(s, v, "anyOf", rule);
-    if (json_get(v, "oneOf")) return read_any_of(s, v, "oneOf", rule);
-    if (json_get(v, "allOf")) return read_all_of(s, v, rule);
+    if (json_get_set(v, "$ref")) return check_keywords(s, v, EVERY, "$ref") && read_reference(s, v, rule);
+    if (json_get_set(v, "enum") || json_get(v, "const")) return read_enum(s, v, rule);
+    if (json_get_set(v, "anyOf")) return read_any_of(s, v, "anyOf", rule);
+    if (json_get_set(v, "oneOf")) return read_any_of(s, v, "oneOf", rule);
+    if (json_get_set(v, "allOf")) return read_all_of(s, v, rule);
     if (type && type->type == JSON_ARRAY) return read_types(s, v, type, rule);
     if (type && type->type != JSON_STRING) return fail(s, "type", "must be a string or a list");
     const char *name = type ? type->text : implied_type(v);
     if (name) return read_type(s, v, name, rule);
-    return check_keywords(s, v, "") && make_any(s) && (*rule = s->any, true);
+    return check_keywords(s, v, EVERY, "") && make_any(s) && (*rule = s->any, true);
 }
 
 /* A schema is read once; who refers to it gets its rule, also while it is being read. */

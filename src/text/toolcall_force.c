@@ -45,17 +45,24 @@ static uint32_t text_rule(Grammar *g, const char *text) {
     return grammar_text(g, text, strlen(text));
 }
 
-/* A schema that does not say of what it is would take any value; arguments are an object. */
-static const JsonValue *schema_of(const JsonValue *function) {
+/* The schema to hold a call's arguments to; NULL: any object, as for one that does not say of what it is. Only `strict`
+ * promises that they fit: without it the model may call a tool whose schema a grammar can not keep, too. The schema is
+ * tried by itself, so that what was read of it before it failed is not left in the grammar. */
+static const JsonValue *schema_to_keep(const JsonValue *function) {
     const JsonValue *schema = json_get_set(function, "parameters");
-    return schema && schema_types((Schema){schema, schema}) == TYPE_ANY ? NULL : schema;
+    bool strict = false;
+    if (!schema || schema_types((Schema){schema, schema}) == TYPE_ANY) return NULL;
+    if (json_bool(json_get(function, "strict"), &strict) && strict) return schema;
+    Grammar *alone = grammar_from_schema(schema, NULL);
+    grammar_free(alone);
+    return alone ? schema : NULL;
 }
 
 /* Adds the tool as one way to call. A name inside of JSON needs no escapes: tool_check has refused those that would. */
 static bool put_tool(Grammar *g, const CallFrame *frame, const JsonValue *tool, uint32_t calls, Error *err) {
     const JsonValue *function = json_get(tool, "function"), *name = json_get(function, "name");
     uint32_t arguments, parts[5];
-    if (!grammar_put_schema(g, schema_of(function), &arguments, err))
+    if (!grammar_put_schema(g, schema_to_keep(function), &arguments, err))
         return error_prefix(err, "the parameters of %s", name->text);
     parts[0] = text_rule(g, frame->before);
     parts[1] = grammar_text(g, name->text, name->length);

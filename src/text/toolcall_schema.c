@@ -4,6 +4,7 @@
  * Schemas come from clients: $ref may lead in circles and unions may branch at every level, so a walk has a budget of
  * nodes and gives up quietly, which means "nothing known". */
 #include "text/toolcall_schema.h"
+#include "base/json_pointer.h"
 #include "base/json_scan.h"
 #include "text/toolcall_python.h"
 
@@ -45,21 +46,9 @@ Schema tool_schema(const JsonValue *tools, const char *name, size_t n) {
     return (Schema){schema, schema};
 }
 
-/* "#/$defs/name/..." inside the root. */
-static const JsonValue *follow(const JsonValue *root, const char *path) {
-    if (strncmp(path, "#/", 2) != 0) return strcmp(path, "#") == 0 ? root : NULL;
-    const JsonValue *v = root;
-    for (path += 2; v && *path;) {
-        size_t n = strcspn(path, "/");
-        v = member(v, path, n);
-        path += n + (path[n] == '/');
-    }
-    return v;
-}
-
 static const JsonValue *resolve(Walk *w, const JsonValue *node) {
     const char *path;
-    while (node && w->budget-- > 0 && (path = json_string(json_get(node, "$ref")))) node = follow(w->root, path);
+    while (node && w->budget-- > 0 && (path = json_string(json_get(node, "$ref")))) node = json_pointer(w->root, path);
     return w->budget > 0 ? node : NULL;
 }
 

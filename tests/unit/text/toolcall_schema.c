@@ -17,9 +17,11 @@ static const char tools_text[] =
     "\"sn\":{\"type\":[\"string\",\"null\"]},\"si\":{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"integer\"}]},"
     "\"e\":{\"enum\":[\"1\",\"auto\"]},\"ei\":{\"enum\":[1,2]},\"c\":{\"const\":true},\"any\":{},\"null\":{\"type\":"
     "\"string\",\"nullable\":true},"
-    "\"r\":{\"$ref\":\"#/$defs/deep/x\"},\"loop\":{\"$ref\":\"#/$defs/loop\"},\"lost\":{\"$ref\":\"#/$defs/none\"},"
+    "\"r\":{\"$ref\":\"#/$defs/deep/x\"},\"p\":{\"$ref\":\"#/$defs/%C3%BC%20~1\"},\"loop\":{\"$ref\":\"#/$defs/"
+    "loop\"},\"lost\":{\"$ref\":\"#/$defs/none\"},"
     "\"wide\":{\"$ref\":\"#/$defs/wide\"},\"props\":{\"properties\":{}},\"list\":{\"items\":{}}},"
-    "\"$defs\":{\"deep\":{\"x\":{\"type\":\"integer\"}},\"loop\":{\"$ref\":\"#/$defs/loop\"},"
+    "\"$defs\":{\"\xC3\xBC "
+    "/\":{\"type\":\"integer\"},\"deep\":{\"x\":{\"type\":\"integer\"}},\"loop\":{\"$ref\":\"#/$defs/loop\"},"
     "\"wide\":{\"anyOf\":[{\"$ref\":\"#/$defs/wide\"},{\"$ref\":\"#/$defs/wide\"},{\"$ref\":\"#/$defs/wide\"}]}}}}},"
     "{\"name\":\"bare\",\"input_schema\":{\"anyOf\":[{\"properties\":{\"x\":{\"type\":\"string\"}}}],"
     "\"additionalProperties\":{\"type\":\"boolean\"}}}]";
@@ -105,6 +107,7 @@ static void what_is_unknown_is_guessed(void **state) {
 static void references_and_nesting_are_followed(void **state) {
     (void)state;
     check("r", "12", "12");
+    check("p", "12", "12");
     check("r", "1.5", "\"1.5\"");
     assert_int_equal(schema_types(schema_property(property("f", "o"), "s", 1)), TYPE_STRING);
     assert_int_equal(schema_types(schema_items(property("f", "a"))), TYPE_STRING);
