@@ -348,17 +348,83 @@ uint32_t grammar_codes(Grammar *g, const uint32_t (*ranges)[2], size_t n) {
 
 /* ---- checking ---- */
 
-/* Which rules can be empty: repeated until nothing changes. */
-static void find_empty(const Grammar *g, bool *empty) {
-    for (bool changed = true; changed;) {
-        changed = false;
-        for (size_t r = 0; r < g->n_rules; r++)
-            for (uint32_t a = 0; a < g->rules[r].n && !empty[r]; a++) {
-                const GrammarItem *i = &g->items[g->rules[r].starts[a]];
-                while (i->op == GRAMMAR_RULE && empty[i->value]) i++;
-                if (i->op == GRAMMAR_END) empty[r] = changed = true;
+/* The alternatives of all rules, and for each rule those that it stands in. */
+typedef struct Ways {
+    uint32_t *rule, *left; /* [n] whose alternative it is, and how many rules in it are not completed; NEVER */
+    uint32_t *first, *use; /* rule r stands in use[first[r]] .. use[first[r + 1]] */
+    uint32_t *todo;        /* [rules] completed, their uses not looked at */
+    size_t n, n_uses, n_todo;
+} Ways;
+
+enum { NEVER = UINT32_MAX };
+
+static void ways_clear(Ways *w) {
+    mem_free(w->rule);
+    mem_free(w->left);
+    mem_free(w->first);
+    mem_free(w->use);
+    mem_free(w->todo);
+}
+
+static bool set_is_empty(const ByteSet *set) {
+    static const ByteSet none = {{0}};
+    return memcmp(set, &none, sizeof none) == 0;
+}
+
+/* Alternatives may share items, so they can be longer than all items: then it is too large. */
+static bool count_uses(const Grammar *g, Ways *w) {
+    for (size_t r = 0; r < g->n_rules; r++)
+        for (uint32_t a = 0; a < g->rules[r].n; a++, w->n++)
+            for (const GrammarItem *i = &g->items[g->rules[r].starts[a]]; i->op != GRAMMAR_END; i++) {
+                if (++w->n_uses > 2 * (size_t)GRAMMAR_MOST_ITEMS) return false;
+                if (i->op == GRAMMAR_RULE) w->first[i->value]++;
             }
+    for (size_t r = 0, n = 0; r <= g->n_rules; r++) w->first[r] = (uint32_t)(n += w->first[r]);
+    return true;
+}
+
+/* Fills from the end of each rule's uses, so that `first` comes to stand at their beginning. */
+static void list_uses(const Grammar *g, Ways *w, bool empty) {
+    uint32_t way = 0;
+    for (uint32_t r = 0; r < g->n_rules; r++)
+        for (uint32_t a = 0; a < g->rules[r].n; a++, way++) {
+            bool never = false;
+            uint32_t left = 0;
+            for (const GrammarItem *i = &g->items[g->rules[r].starts[a]]; i->op != GRAMMAR_END; i++) {
+                if (i->op == GRAMMAR_RULE)
+                    w->use[--w->first[i->value]] = way, left++;
+                else
+                    never |= empty || set_is_empty(&g->sets[i->value]);
+            }
+            w->rule[way] = r;
+            w->left[way] = never ? NEVER : left;
+        }
+}
+
+static void complete(Ways *w, uint32_t rule, bool *done) {
+    if (done[rule]) return;
+    done[rule] = true;
+    w->todo[w->n_todo++] = rule;
+}
+
+/* Which rules can be completed, by nothing (`empty`) or by any text: those with an alternative of nothing else. Each
+ * use of a rule is looked at once. */
+static bool find_completed(const Grammar *g, bool empty, bool *done) {
+    Ways w = {.first = mem_zeroed(g->n_rules + 1, sizeof *w.first), .todo = mem_array(g->n_rules, sizeof *w.todo)};
+    bool ok = w.first && w.todo && count_uses(g, &w) && (w.rule = mem_array(w.n, sizeof *w.rule)) &&
+              (w.left = mem_array(w.n, sizeof *w.left)) && (w.use = mem_array(w.n_uses, sizeof *w.use));
+    if (ok) list_uses(g, &w, empty);
+    for (size_t way = 0; ok && way < w.n; way++)
+        if (w.left[way] == 0) complete(&w, w.rule[way], done);
+    while (w.n_todo > 0) {
+        uint32_t r = w.todo[--w.n_todo];
+        for (uint32_t u = w.first[r]; u < w.first[r + 1]; u++) {
+            uint32_t way = w.use[u];
+            if (w.left[way] != NEVER && --w.left[way] == 0) complete(&w, w.rule[way], done);
+        }
     }
+    ways_clear(&w);
+    return ok;
 }
 
 /* Whether a rule can come back to itself before a byte; mark: 1 on the way, 2 done. The way is as deep as there are
@@ -391,11 +457,6 @@ static bool begins_with_itself(const Grammar *g, const bool *empty, uint8_t *mar
     return false;
 }
 
-static bool set_is_empty(const ByteSet *set) {
-    static const ByteSet none = {{0}};
-    return memcmp(set, &none, sizeof none) == 0;
-}
-
 /* Whether what follows from an item to its sequence's end can come to an end. */
 static bool can_be_done(const Grammar *g, const bool *done, const GrammarItem *i) {
     for (; i->op != GRAMMAR_END; i++)
@@ -404,15 +465,12 @@ static bool can_be_done(const Grammar *g, const bool *done, const GrammarItem *i
 }
 
 /* Drops the alternatives that no text can complete, so that whoever followed the grammar so far can always reach its
- * end. Rules mostly use those made before them, so a few rounds do. */
+ * end. */
 static bool drop_endless(Grammar *g) {
     bool *done = mem_zeroed(g->n_rules, sizeof *done);
-    if (!done) return false;
-    for (bool changed = true; changed;) {
-        changed = false;
-        for (size_t r = 0; r < g->n_rules; r++)
-            for (uint32_t a = 0; a < g->rules[r].n && !done[r]; a++)
-                if (can_be_done(g, done, &g->items[g->rules[r].starts[a]])) done[r] = changed = true;
+    if (!done || !find_completed(g, false, done)) {
+        mem_free(done);
+        return false;
     }
     for (size_t r = 0; r < g->n_rules; r++) {
         GrammarRule *rule = &g->rules[r];
@@ -429,8 +487,7 @@ static bool check(const Grammar *g, Error *err) {
     bool *empty = mem_zeroed(g->n_rules, sizeof *empty);
     uint8_t *mark = mem_zeroed(g->n_rules, 1);
     Way *way = mem_array(g->n_rules, sizeof *way);
-    bool ok = (empty && mark && way) || error_memory(err, "a grammar");
-    if (ok) find_empty(g, empty);
+    bool ok = (empty && mark && way && find_completed(g, true, empty)) || error_memory(err, "a grammar");
     for (uint32_t r = 0; ok && r < g->n_rules; r++)
         if (mark[r] == 0 && begins_with_itself(g, empty, mark, way, r))
             ok = error_set(err, "a rule begins with itself, which is not supported: put what repeats at its end");

@@ -1,19 +1,21 @@
 /* GBNF: rules `name ::= alternatives`, with "texts", [sets], groups, * + ? {m,n}, . for any character, and comments
  * after #. */
 #include "text/grammar_build.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "text/grammar_scan.h"
 
 #include <string.h>
 
-enum { MOST_NESTING = 200 };
+enum { MOST_NESTING = 200, HEADS = 4096 };
 
 typedef struct Named {
     const char *name;
     size_t n;
     uint32_t rule;
     bool defined;
+    uint32_t next; /* in its chain of the hash table: a number of `names` and 1, 0: none */
 } Named;
 
 typedef struct Gbnf {
@@ -21,6 +23,7 @@ typedef struct Gbnf {
     const char *text, *at, *end;
     Named *names;
     size_t n_names, capacity;
+    uint32_t heads[HEADS];
     int depth;
     Error *err;
 } Gbnf;
@@ -53,16 +56,18 @@ static Named *find_name(Gbnf *p) {
     const char *start = p->at;
     while (p->at < p->end && is_name(*p->at)) p->at++;
     size_t n = (size_t)(p->at - start);
-    for (size_t i = 0; i < p->n_names; i++)
-        if (p->names[i].n == n && memcmp(p->names[i].name, start, n) == 0) return &p->names[i];
+    uint32_t *head = &p->heads[hash_bytes(HASH_START, start, n) % HEADS];
+    for (uint32_t i = *head; i; i = p->names[i - 1].next)
+        if (p->names[i - 1].n == n && memcmp(p->names[i - 1].name, start, n) == 0) return &p->names[i - 1];
     Named *names = mem_room(p->names, p->n_names, &p->capacity, sizeof *names);
     if (!names) {
         error_memory(p->err, "a grammar");
         return NULL;
     }
     p->names = names;
-    names[p->n_names] = (Named){start, n, grammar_rule(p->grammar), false};
-    return &names[p->n_names++];
+    names[p->n_names++] = (Named){start, n, grammar_rule(p->grammar), false, *head};
+    *head = (uint32_t)p->n_names;
+    return &names[p->n_names - 1];
 }
 
 /* ---- characters ---- */

@@ -10,13 +10,14 @@
 #include "base/memory.h"
 #include "base/utf8.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-enum { MOST_DEPTH = 256, MOST_ITEMS = 4096 };
+enum { MOST_DEPTH = 256, MOST_ITEMS = 4096, MOST_NAME = 1024, HEADS = 1024 };
 
 typedef struct Known {
     const JsonValue *schema;
-    uint32_t rule;
+    uint32_t rule, next; /* next: in its chain of the hash table, a number of `known` and 1, 0: none */
 } Known;
 
 typedef struct Schema {
@@ -24,6 +25,7 @@ typedef struct Schema {
     const JsonValue *root;
     Known *known; /* schemas that were met, for references and recursion */
     size_t n_known, capacity;
+    uint32_t heads[HEADS];
     uint32_t space, string, character, any, object; /* shared rules; any and object are made when needed */
     bool has_any;
     int depth;
@@ -336,13 +338,39 @@ static bool read_array(Schema *s, const JsonValue *v, uint32_t *rule) {
 
 /* ---- objects ---- */
 
-static bool is_required(const JsonValue *required, const JsonMember *m) {
-    for (uint32_t i = 0; required && i < required->length; i++) {
-        const JsonValue *name = json_item(required, i);
-        if (name->type == JSON_STRING && name->length == m->key_length && memcmp(name->text, m->key, name->length) == 0)
-            return true;
+/* The keys of an object, or the strings of a list, in the order of their bytes. */
+typedef struct Name {
+    const char *text;
+    size_t n;
+} Name;
+
+typedef struct Names {
+    Name *items;
+    size_t n;
+} Names;
+
+static int compare_names(const void *a, const void *b) {
+    const Name *x = a, *y = b;
+    int order = memcmp(x->text, y->text, x->n < y->n ? x->n : y->n);
+    return order ? order : (x->n > y->n) - (x->n < y->n);
+}
+
+static bool sort_names(Schema *s, const JsonValue *v, Names *out) {
+    uint32_t n = v ? v->length : 0;
+    *out = (Names){.items = mem_array(n, sizeof *out->items)};
+    if (!out->items) return error_memory(s->err, "a grammar");
+    for (uint32_t i = 0; i < n; i++) {
+        if (v->type == JSON_OBJECT)
+            out->items[out->n++] = (Name){v->members[i].key, v->members[i].key_length};
+        else if (v->items[i].type == JSON_STRING)
+            out->items[out->n++] = (Name){v->items[i].text, v->items[i].length};
     }
-    return false;
+    if (out->n) qsort(out->items, out->n, sizeof *out->items, compare_names);
+    return true;
+}
+
+static bool has_name(const Names *names, Name name) {
+    return names->n && bsearch(&name, names->items, names->n, sizeof name, compare_names);
 }
 
 static uint32_t literal_string(Schema *s, const char *text, size_t n) {
@@ -354,9 +382,15 @@ static uint32_t literal_string(Schema *s, const char *text, size_t n) {
     return rule;
 }
 
-/* The inside of a key, from its character `at` on, that is none of the properties which begin as it does so far.
- * Without escapes, so that no name can be spelled in another way. */
-static uint32_t other_key(Schema *s, const JsonValue *properties, const char *begun, size_t at) {
+static size_t count_beginning(const Names *names, size_t low, size_t high, size_t n) {
+    size_t i = low + 1;
+    while (i < high && names->items[i].n >= n && memcmp(names->items[i].text, names->items[low].text, n) == 0) i++;
+    return i - low;
+}
+
+/* The inside of a key, from its character `at` on, that is none of the names low .. high, which begin as it does so
+ * far. Without escapes, so that no name can be spelled in another way. */
+static uint32_t other_key(Schema *s, const Names *names, size_t low, size_t high, size_t at) {
     Grammar *g = s->grammar;
     uint32_t rule = grammar_rule(g), plain;
     CodeRanges others = {0};
@@ -365,21 +399,17 @@ static uint32_t other_key(Schema *s, const JsonValue *properties, const char *be
     ranges_add(&others, '"', '"');
     ranges_add(&others, '\\', '\\');
     if (!regex_rule(s, "[^\"\\\\\\x00-\\x1f]*", &plain)) g->failed = true;
-    for (uint32_t i = 0; properties && i < properties->length && !g->failed; i++) {
-        const JsonMember *m = &properties->members[i];
-        uint32_t code, before = 0;
-        if (m->key_length < at || memcmp(m->key, begun, at) != 0) continue;
-        if (m->key_length == at) {
-            is_name = true;
-            continue;
-        }
-        int n = utf8_decode(m->key + at, m->key_length - at, &code);
-        for (size_t k = 0; k < others.n; k++) before |= others.items[k][0] <= code && code <= others.items[k][1];
-        if (n == 0 || before) continue;
+    for (size_t i = low, same = 1; i < high && !g->failed; i += same) {
+        const Name *name = &names->items[i];
+        uint32_t code;
+        int n = utf8_decode(name->text + at, name->n - at, &code);
+        is_name |= name->n == at;
+        same = n > 0 ? count_beginning(names, i, high, at + (size_t)n) : 1;
+        if (n == 0 || code < 0x20 || code == '"' || code == '\\') continue;
         ranges_add(&others, code, code);
         uint32_t own[1][2] = {{code, code}};
         uint32_t both[2] = {grammar_codes(g, (const uint32_t(*)[2])own, 1),
-                            other_key(s, properties, m->key, at + (size_t)n)};
+                            other_key(s, names, i, i + same, at + (size_t)n)};
         add_way(s, rule, grammar_sequence(g, both, 2));
     }
     ranges_sort(&others);
@@ -393,20 +423,25 @@ static uint32_t other_key(Schema *s, const JsonValue *properties, const char *be
 }
 
 /* Members beyond the properties: further ones after a comma each; `first` is the rule when none stands before them. */
-static bool read_others(Schema *s, const JsonValue *v, uint32_t close, uint32_t *first, uint32_t *next) {
-    const JsonValue *additional = json_get_set(v, "additionalProperties"), *properties = json_get_set(v, "properties");
+static bool read_others(Schema *s, const JsonValue *v, const Names *names, uint32_t close, uint32_t *first,
+                        uint32_t *next) {
+    const JsonValue *additional = json_get_set(v, "additionalProperties");
     Grammar *g = s->grammar;
     uint32_t value;
     *first = *next = close;
-    bool none = additional ? additional->type == JSON_BOOL && !additional->boolean : properties != NULL;
+    bool none =
+        additional ? additional->type == JSON_BOOL && !additional->boolean : json_get_set(v, "properties") != NULL;
     if (none) return true;
+    for (size_t i = 0; i < names->n; i++)
+        if (names->items[i].n > MOST_NAME)
+            return fail(s, "additionalProperties", "beside so long a name is not supported");
     if (additional && additional->type == JSON_OBJECT) {
         if (!read_schema(s, additional, &value)) return false;
     } else {
         if (!make_any(s)) return false;
         value = s->any;
     }
-    uint32_t quote = text_rule(s, "\""), key = sequence(s, quote, other_key(s, properties, "", 0), quote);
+    uint32_t quote = text_rule(s, "\""), key = sequence(s, quote, other_key(s, names, 0, names->n, 0), quote);
     uint32_t member = member_rule(s, key, value), comma = sequence(s, text_rule(s, ","), s->space, member);
     uint32_t more = grammar_repeat(g, comma, 0, -1);
     *next = sequence(s, more, close, grammar_empty(g));
@@ -417,19 +452,12 @@ static bool read_others(Schema *s, const JsonValue *v, uint32_t close, uint32_t 
 }
 
 /* From the last property to the first: what may follow when a member stands before, and when none does. */
-static bool read_object(Schema *s, const JsonValue *v, uint32_t *rule) {
+static bool read_members(Schema *s, const JsonValue *v, const Names *names, const Names *required, uint32_t *rule) {
     Grammar *g = s->grammar;
-    const JsonValue *properties = json_get_set(v, "properties"), *required = json_get_set(v, "required");
+    const JsonValue *properties = json_get_set(v, "properties");
     uint32_t close = sequence(s, s->space, text_rule(s, "}"), grammar_empty(g)), first, next;
     uint32_t comma = sequence(s, text_rule(s, ","), s->space, grammar_empty(g));
-    if (!check_keywords(s, v, OBJECT, "type properties required additionalProperties")) return false;
-    if (properties && properties->type != JSON_OBJECT) return fail(s, "properties", "must be an object");
-    if (required && required->type != JSON_ARRAY) return fail(s, "required", "must be an array");
-    for (uint32_t i = 0; required && i < required->length; i++) {
-        const char *name = json_string(json_item(required, i));
-        if (!name || !json_get(properties, name)) return fail(s, "required", "names what is not among the properties");
-    }
-    if (!read_others(s, v, close, &first, &next)) return false;
+    if (!read_others(s, v, names, close, &first, &next)) return false;
     for (uint32_t i = properties ? properties->length : 0; i-- > 0;) {
         const JsonMember *m = &properties->members[i];
         uint32_t value, key = literal_string(s, m->key, m->key_length);
@@ -437,7 +465,7 @@ static bool read_object(Schema *s, const JsonValue *v, uint32_t *rule) {
         uint32_t member = member_rule(s, key, value), alone = grammar_rule(g), after = grammar_rule(g);
         add_way(s, alone, sequence(s, member, next, grammar_empty(g)));
         add_way(s, after, sequence(s, comma, member, next));
-        if (!is_required(required, m)) {
+        if (!has_name(required, (Name){m->key, m->key_length})) {
             add_way(s, alone, first);
             add_way(s, after, next);
         }
@@ -446,6 +474,22 @@ static bool read_object(Schema *s, const JsonValue *v, uint32_t *rule) {
     }
     *rule = sequence(s, text_rule(s, "{"), s->space, first);
     return true;
+}
+
+static bool read_object(Schema *s, const JsonValue *v, uint32_t *rule) {
+    const JsonValue *properties = json_get_set(v, "properties"), *required = json_get_set(v, "required");
+    Names names = {0}, needed = {0};
+    if (!check_keywords(s, v, OBJECT, "type properties required additionalProperties")) return false;
+    if (properties && properties->type != JSON_OBJECT) return fail(s, "properties", "must be an object");
+    if (required && required->type != JSON_ARRAY) return fail(s, "required", "must be an array");
+    bool ok = sort_names(s, properties, &names) && sort_names(s, required, &needed);
+    if (ok && required && needed.n < required->length) ok = fail(s, "required", "must be a list of strings");
+    for (size_t i = 0; ok && i < needed.n; i++)
+        ok = has_name(&names, needed.items[i]) || fail(s, "required", "names what is not among the properties");
+    ok = ok && read_members(s, v, &names, &needed, rule);
+    mem_free(names.items);
+    mem_free(needed.items);
+    return ok;
 }
 
 /* ---- the rest ---- */
@@ -559,16 +603,18 @@ static bool read_kind(Schema *s, const JsonValue *v, uint32_t *rule) {
 
 /* A schema is read once; who refers to it gets its rule, also while it is being read. */
 static bool read_schema(Schema *s, const JsonValue *v, uint32_t *rule) {
-    for (size_t i = 0; i < s->n_known; i++)
-        if (s->known[i].schema == v) {
-            *rule = s->known[i].rule;
+    uint32_t *head = &s->heads[((uintptr_t)v >> 4) % HEADS];
+    for (uint32_t i = *head; i; i = s->known[i - 1].next)
+        if (s->known[i - 1].schema == v) {
+            *rule = s->known[i - 1].rule;
             return true;
         }
     Known *known = mem_room(s->known, s->n_known, &s->capacity, sizeof *known);
     if (!known) return error_memory(s->err, "a grammar");
     s->known = known;
     *rule = grammar_rule(s->grammar);
-    known[s->n_known++] = (Known){v, *rule};
+    known[s->n_known++] = (Known){v, *rule, *head};
+    *head = (uint32_t)s->n_known;
     uint32_t body;
     bool nullable = false;
     if (++s->depth > MOST_DEPTH) return error_set(s->err, "the schema is nested too deeply");

@@ -158,6 +158,14 @@ static const Case cases[] = {
      "{\"type\": \"object\", \"properties\": {\"ab\": {\"const\": 1}}, \"additionalProperties\": {\"type\": \"null\"}}",
      {"{}", "{\"ab\":1}", "{\"ab\":1,\"a\":null,\"abc\":null}", "{\"x\":null}", "{\"\xC3\xA9\":null}"},
      {"{\"ab\":null}", "{\"ab\":1,\"ab\":null}", "{\"x\":1}", "{\"a\\u0062\":null}"}},
+    {SCHEMA,
+     "{\"properties\": {\"b\": {\"const\": 1}, \"\xC3\xA9\": {\"const\": 2}, \"\xC3\xA8x\": {\"const\": 3}, \"\": "
+     "{\"const\": 4}, "
+     "\"bb\": {\"const\": 5}}, \"required\": [\"\xC3\xA9\"], \"additionalProperties\": {\"const\": 0}}",
+     {"{\"\xC3\xA9\":2}", "{\"b\":1,\"\xC3\xA9\":2,\"\":4,\"bb\":5}",
+      "{\"\xC3\xA9\":2,\"\xC3\xA8\":0,\"bbb\":0,\"\xC3\xA9x\":0}"},
+     {"{}", "{\"\xC3\xA9\":0}", "{\"\xC3\xA9\":2,\"bb\":0}", "{\"\xC3\xA9\":2,\"\xC3\xA8x\":0}",
+      "{\"\xC3\xA9\":2,\"b\":0}"}},
     {SCHEMA, "{\"type\": \"object\"}", {"{}", "{\"x\": [1, null]}"}, {"[]", "{x:1}"}},
     {SCHEMA, "true", {"1", "{\"a\": [\"b\", null]}", "\"x\""}, {"x", "{"}},
     {SCHEMA,
@@ -458,6 +466,42 @@ static void many_choices_are_one_way(void **state) {
     buffer_clear(&json);
 }
 
+/* Requests are read on the thread that answers all of them, so no reader may look at everything for each thing. */
+static void large_grammars_are_read_at_once(void **state) {
+    (void)state;
+    enum { PARTS = 20000, LONG = 1025 };
+    Error err = {""};
+    Buffer rules = {0}, properties = {0}, names = {0}, schema = {0};
+    buffer_text(&rules, "root ::= r0\n");
+    for (int i = 0; i < PARTS; i++) {
+        buffer_printf(&rules, "r%d ::= \"x\" r%d\n", i, i + 1);
+        buffer_printf(&properties, "%s\"p%05d\": {\"const\": %d}", i ? ", " : "", i, i);
+        buffer_printf(&names, "%s\"p%05d\"", i ? ", " : "", i);
+    }
+    buffer_printf(&rules, "r%d ::= \"y\"\n", PARTS);
+    buffer_printf(&schema, "{\"properties\": {%s}, \"required\": [%s], \"additionalProperties\": true}",
+                  buffer_string(&properties), buffer_string(&names));
+    Grammar *g = read_grammar(GBNF, buffer_string(&rules), &err);
+    assert_non_null(g);
+    assert_false(takes(g, "xxy"));
+    grammar_free(g);
+    g = read_grammar(SCHEMA, buffer_string(&schema), &err);
+    assert_non_null(g);
+    GrammarRun *r = grammar_run_new(g, tree, &err);
+    assert_true(grammar_run_text(r, "{\"p00000\":0,\"p00001\":1", 22));
+    assert_false(grammar_run_text(r, ",\"p00003\"", 9));
+    grammar_run_free(r);
+    grammar_free(g);
+    buffer_reset(&schema);
+    buffer_printf(&schema, "{\"properties\": {\"%0*d\": {}}, \"additionalProperties\": true}", LONG, 0);
+    assert_null(read_grammar(SCHEMA, buffer_string(&schema), &err));
+    assert_string_equal(err.text, "the schema: \"additionalProperties\" beside so long a name is not supported");
+    buffer_clear(&rules);
+    buffer_clear(&properties);
+    buffer_clear(&names);
+    buffer_clear(&schema);
+}
+
 /* 20,000 places to be in after every letter: known to be too many only when the mask of all letters is made. */
 static void a_mask_beyond_a_steps_time_is_an_error(void **state) {
     (void)state;
@@ -519,6 +563,7 @@ int main(void) {
         cmocka_unit_test(masks_are_what_trying_gives),
         cmocka_unit_test(a_long_run_stays_right),
         cmocka_unit_test(many_choices_are_one_way),
+        cmocka_unit_test(large_grammars_are_read_at_once),
         cmocka_unit_test(a_mask_beyond_a_steps_time_is_an_error),
         cmocka_unit_test(a_nul_in_a_pattern_is_a_character),
         cmocka_unit_test(blanks_are_bounded),
