@@ -7,8 +7,8 @@
 
 /* Calls of the tools (as the chat API has them, each sound by tool_check), of the one named `name` only unless NULL;
  * one call, or one and more. Where the arguments of `form` are not JSON, or there is no form, it is Hermes'; *reads is
- * the form that reads the answer. NULL with the reason: there is no such tool, or the parameters of one that is `strict`
- * can not be kept to; of others the arguments are any object then. */
+ * the form that reads the answer. NULL with the reason: there is no such tool, or the parameters of one that is
+ * `strict` can not be kept to; of others the arguments are any object then. */
 Grammar *call_grammar(const CallForm *form, const JsonValue *tools, const char *name, bool several,
                       const CallForm **reads, Error *err);
 
