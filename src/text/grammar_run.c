@@ -26,9 +26,10 @@ enum {
     MOST_WORK = 1 << 19,   /* for one mask, in places met; WORK_* are the rest as so many places */
     WORK_STATE = 8,
     WORK_TABLE = 8,
-    SCANNED_PER_WORK = 8, /* stacks looked at for a byte */
+    SCANNED_PER_WORK = 4, /* stacks looked at for a byte */
     FEW = 6,
-    HEADS = 1 << 16,
+    STACK_HEADS = 1 << 18,
+    STATE_HEADS = 1 << 16,
 };
 
 typedef struct Stack {
@@ -64,7 +65,7 @@ struct GrammarRun {
     IndexList lists;                     /* the stacks of all states */
     IndexList set, todo;                 /* the state being made; places to go on from */
     uint32_t set_number;                 /* of the set being made */
-    uint32_t *stack_heads, *state_heads; /* hash tables: [HEADS], 0: empty */
+    uint32_t *stack_heads, *state_heads; /* hash tables, 0: empty */
     uint32_t *walk;                      /* [deepest + 1] states on the way down the tree */
     size_t mask_bytes, n_tables, n_met, work;
     uint32_t now;
@@ -101,7 +102,7 @@ static bool fail(const GrammarRun *r, Error *err) {
 /* ---- stacks ---- */
 
 static uint32_t stack_number(GrammarRun *r, uint32_t item, uint32_t parent) {
-    uint32_t *head = &r->stack_heads[mix((uint64_t)item << 32 | parent) % HEADS];
+    uint32_t *head = &r->stack_heads[mix((uint64_t)item << 32 | parent) % STACK_HEADS];
     for (uint32_t s = *head; s; s = r->stacks[s].next)
         if (r->stacks[s].item == item && r->stacks[s].parent == parent) return s;
     if (r->n_stacks >= MOST_STACKS) stop_for_bound(r);
@@ -164,7 +165,7 @@ static void expand(GrammarRun *r, uint32_t item, uint32_t parent) {
 static uint32_t set_hash(const GrammarRun *r) {
     uint64_t hash = r->set.n;
     for (size_t i = 0; i < r->set.n; i++) hash += mix((uint64_t)r->set.items[i] + 1);
-    return mix(hash) % HEADS;
+    return mix(hash) % STATE_HEADS;
 }
 
 /* Every stack that was met and stands before bytes is in the set. */
@@ -235,19 +236,35 @@ static uint32_t remembered(const RunState *s, unsigned byte) {
     return UNKNOWN;
 }
 
+/* Narrows `alike` to the bytes that are in the set just if the byte is. Whether the byte is. */
+static bool narrow(ByteSet *alike, const ByteSet *set, unsigned byte) {
+    bool has = has_byte(set, byte);
+    for (int w = 0; w < 8; w++) alike->bits[w] &= has ? set->bits[w] : ~set->bits[w];
+    return has;
+}
+
+static void remember_alike(GrammarRun *r, RunState *s, const ByteSet *alike, uint32_t to) {
+    for (unsigned w = 0; w < 8; w++)
+        for (uint32_t bits = alike->bits[w]; bits; bits &= bits - 1)
+            remember(r, s, 32 * w + (unsigned)__builtin_ctz(bits), to);
+}
+
+/* For all bytes at once that go the same way, as letters mostly do. */
 static uint32_t work_out(GrammarRun *r, uint32_t from, unsigned byte) {
     const Grammar *g = r->grammar;
     uint32_t first = r->states[from].first, n = r->states[from].n;
+    ByteSet alike = r->states[from].takes;
     set_begin(r);
     r->work += n / SCANNED_PER_WORK;
     if (r->work > MOST_WORK) stop_for_bound(r);
     for (uint32_t i = 0; i < n && !r->failed; i++) {
         Stack stack = r->stacks[r->lists.items[first + i]];
         GrammarItem item = g->items[stack.item];
-        if (item.op == GRAMMAR_BYTES && has_byte(&g->sets[item.value], byte)) expand(r, stack.item + 1, stack.parent);
+        bool bytes = item.op == GRAMMAR_BYTES;
+        if (bytes && narrow(&alike, &g->sets[item.value], byte)) expand(r, stack.item + 1, stack.parent);
     }
     uint32_t to = state_number(r);
-    if (!r->failed) remember(r, &r->states[from], byte, to);
+    if (!r->failed) remember_alike(r, &r->states[from], &alike, to);
     return r->failed ? DEAD : to;
 }
 
@@ -267,7 +284,7 @@ static void drop_states(GrammarRun *r) {
     r->n_states = 1;
     r->lists.n = 0;
     r->mask_bytes = r->n_tables = 0;
-    memset(r->state_heads, 0, HEADS * sizeof *r->state_heads);
+    memset(r->state_heads, 0, STATE_HEADS * sizeof *r->state_heads);
 }
 
 /* The number that a stack gets in the new list, after its parents; `renamed` has those that were kept before. */
@@ -302,7 +319,7 @@ static void forget(GrammarRun *r) {
     Stack *old = r->stacks;
     uint32_t *renamed = mem_zeroed(r->n_stacks, sizeof *renamed);
     drop_states(r);
-    memset(r->stack_heads, 0, HEADS * sizeof *r->stack_heads);
+    memset(r->stack_heads, 0, STACK_HEADS * sizeof *r->stack_heads);
     r->stacks = NULL;
     r->n_stacks = 1;
     r->stack_capacity = 0;
@@ -328,8 +345,8 @@ GrammarRun *grammar_run_new(const Grammar *g, const TokenTree *t, Error *err) {
     *r = (GrammarRun){.grammar = grammar_hold(g), .tree = t, .n_stacks = 1, .n_states = 1};
     r->stacks = mem_room(NULL, 0, &r->stack_capacity, sizeof *r->stacks);
     r->states = mem_room(NULL, 0, &r->state_capacity, sizeof *r->states);
-    r->stack_heads = mem_zeroed(HEADS, sizeof *r->stack_heads);
-    r->state_heads = mem_zeroed(HEADS, sizeof *r->state_heads);
+    r->stack_heads = mem_zeroed(STACK_HEADS, sizeof *r->stack_heads);
+    r->state_heads = mem_zeroed(STATE_HEADS, sizeof *r->state_heads);
     r->walk = mem_array(t ? (size_t)t->deepest + 1 : 1, sizeof *r->walk);
     if (!r->stacks || !r->states || !r->stack_heads || !r->state_heads || !r->walk) goto fail;
     r->states[DEAD] = (RunState){0};
