@@ -22,6 +22,6 @@ bool tool_check(const JsonValue *name, const JsonValue *parameters, Error *err) 
     if (!check_name(name, err)) return false;
     if (!parameters || parameters->type == JSON_NULL) return true;
     unsigned types = parameters->type == JSON_OBJECT ? schema_types((Schema){parameters, parameters}) : 0;
-    return types == TYPE_OBJECT || types == TYPE_ANY ||
+    return (types & TYPE_OBJECT) ||
            error_set(err, "the schema of its parameters must be one of an object (\"type\": \"object\")");
 }

@@ -45,13 +45,13 @@ static uint32_t text_rule(Grammar *g, const char *text) {
     return grammar_text(g, text, strlen(text));
 }
 
-/* The schema to hold a call's arguments to; NULL: any object, as for one that does not say of what it is. Only `strict`
+/* The schema to hold a call's arguments to; NULL: any object, as for one that allows more than objects. Only `strict`
  * promises that they fit: without it the model may call a tool whose schema a grammar can not keep, too. The schema is
  * tried by itself, so that what was read of it before it failed is not left in the grammar. */
 static const JsonValue *schema_to_keep(const JsonValue *function) {
     const JsonValue *schema = json_get_set(function, "parameters");
     bool strict = false;
-    if (!schema || schema_types((Schema){schema, schema}) == TYPE_ANY) return NULL;
+    if (!schema || schema_types((Schema){schema, schema}) != TYPE_OBJECT) return NULL;
     if (json_bool(json_get(function, "strict"), &strict) && strict) return schema;
     Grammar *alone = grammar_from_schema(schema, NULL);
     grammar_free(alone);

@@ -9,9 +9,10 @@ USER = [{"role": "user", "content": "hello"}]
 OBJECT = {"type": "object", "properties": {"pad": {"type": "string"}}}
 BAD_NAMES = ["", 'a b"c\n', "a b", 'a"b', "a<b", "a{b", "a,b", "a\\b", "a\0b", "é", "x" * 129]
 GOOD_NAMES = ["get_weather", "mcp__files__read-file", "files/read.text:2", "A", "9", "x" * 128]
-BAD_SCHEMAS = [{"type": "string"}, {"type": ["object", "null"]}, {"enum": ["a"]}, {"const": 1}, {"anyOf": [OBJECT, {"type": "null"}]},
+OR_NULL = [{"type": ["object", "null"]}, {"anyOf": [OBJECT, {"type": "null"}]}]
+BAD_SCHEMAS = [{"type": "string"}, {"type": ["string", "null"]}, {"enum": ["a"]}, {"const": 1},
                {"$ref": "#/$defs/a", "$defs": {"a": {"type": "array"}}}, "object", [OBJECT], True]
-GOOD_SCHEMAS = [OBJECT, {"type": "object"}, {"properties": {}}, {"$ref": "#/$defs/a", "$defs": {"a": OBJECT}}, {"anyOf": [OBJECT]}]
+GOOD_SCHEMAS = [OBJECT, {"type": "object"}, {"properties": {}}, {"$ref": "#/$defs/a", "$defs": {"a": OBJECT}}, {"anyOf": [OBJECT]}, *OR_NULL]
 
 
 def ask(protocol, name, schema):
@@ -55,7 +56,7 @@ def test_what_can_not_be_called_is_refused(serve, protocol):
 def test_a_call_has_its_name_and_an_object(program, smollm2):
     s = Served(program, smollm2)
     short = {"type": "object", "properties": {"pad": {"enum": ["a", "b"]}}, "required": ["pad"]}
-    for name, schema in [(name, short) for name in GOOD_NAMES] + [("lees", None), ("lees", {}), ("lees", {"description": "x"})]:
+    for name, schema in [(name, short) for name in GOOD_NAMES] + [("lees", open_one) for open_one in (None, {}, {"description": "x"}, *OR_NULL)]:
         path, body = ask("chat", name, schema)
         _, answer = s.post(path, body | {"max_tokens": 200, "temperature": 0, "parallel_tool_calls": False})
         (call,) = answer["choices"][0]["message"]["tool_calls"]
