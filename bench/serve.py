@@ -374,8 +374,8 @@ def page(sides, version, found, rounds):
         f"- {datetime.date.today()}, {machine()}",
         f"- lockstep {version}; llama-server from the source archive of llama-cpp-python (bench/build_peer.py), Release, native", "",
         f"{CLIENTS} clients stream {REQUESTS} answers of {OUT} tokens, greedy, end token ignored, from /v1/completions. "
-        "Prompts are token ids, the same for both. A gap is the time between two pieces of an answer's text; llama-server lets its "
-        "streams wait seldom but long, while it reads prompts, which its gap at 95 % does not show and its mean does. `1B` is the llama of random weights of "
+        "Prompts are token ids, the same for both. A gap is the time between two pieces of an answer's text; waits that are "
+        "seldom but long show in their mean, not at 95 %. `1B` is the llama of random weights of "
         "[benchmarks.md](benchmarks.md); the whole text of an answer is what its weights make of it, on either side.", "",
         *load_table(found), "",
         "The first load with `--activations 8`, our numeric setting of the precision that llama-server always computes in:", "",

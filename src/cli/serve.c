@@ -6,6 +6,7 @@
 #include "cli/output.h"
 #include "cli/probe.h"
 #include "cli/setup.h"
+#include "serve/origin.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,10 +15,6 @@
 static void show_address(const char *host, int port) {
     bool v6 = strchr(host, ':') != NULL;
     fprintf(stderr, "lockstep: listening on http://%s%s%s:%d\n", v6 ? "[" : "", host, v6 ? "]" : "", port);
-}
-
-static bool reached_from_here_alone(const char *host) {
-    return strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0 || strncmp(host, "127.", 4) == 0;
 }
 
 static bool parse_batch(const Args *args, int *out, Error *err) {
@@ -79,7 +76,7 @@ int command_serve(const Args *args) {
     o.load.tokenizer = o.load.chat_template = LOAD_IF_THERE;
     bool ok = args_list(args, FLAG_API_KEY, &keys, &o.n_keys, &err);
     o.keys = keys;
-    if (ok && !o.n_keys && !o.key_file && !reached_from_here_alone(o.host))
+    if (ok && !o.n_keys && !o.key_file && !host_is_local(o.host))
         log_warn("whoever reaches %s can use this server: --api-key-file FILE makes it ask for a key", o.host);
     if (ok && args_has(args, FLAG_CHECK)) ok = check_models(&o, &checks, &err);
     o.checks = checks;

@@ -27,7 +27,7 @@ static FramingFault fault(int status, const char *format, ...) {
     return f;
 }
 
-/* The first header of that name; *n counts those that differ from it, and *same those that do not. */
+/* The first header of that name; *n_other counts those that differ from it, and *n_same those that do not. */
 static const char *find(const struct evkeyvalq *headers, const char *name, int *n_other, int *n_same) {
     const char *first = NULL;
     const struct evkeyval *h;

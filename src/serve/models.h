@@ -30,6 +30,11 @@ typedef struct ServedModel {
     Error failure;      /* of the last try to load it */
 } ServedModel;
 
+/* What it is for, as both /v1/models and /api/show name it: completion, rerank or embedding. */
+static inline const char *served_task(const ServedModel *m) {
+    return m->has_head ? "completion" : m->ranks ? "rerank" : "embedding";
+}
+
 typedef struct Models Models;
 
 typedef struct ModelsOptions {

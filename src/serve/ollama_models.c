@@ -111,10 +111,7 @@ void ollama_version(Exchange *x, void *context) {
 
 static void write_capabilities(Buffer *out, const ServedModel *m) {
     const Loaded *l = &m->loaded;
-    buffer_printf(out, "\"capabilities\": [\"%s\"",
-                  model_has_head(l->model) ? "completion"
-                  : model_labels(l->model) ? "rerank"
-                                           : "embedding");
+    buffer_printf(out, "\"capabilities\": [\"%s\"", served_task(m));
     if (m->forms.calls) buffer_text(out, ", \"tools\"");
     if (m->forms.reasoning) buffer_text(out, ", \"thinking\"");
     if (l->tokenizer && fim_form_of(l->tokenizer)) buffer_text(out, ", \"insert\"");

@@ -31,8 +31,7 @@ static void host_of(char out[MAX_HOST], const char *authority, size_t length) {
     if (n > 1 && out[n - 1] == '.') out[n - 1] = '\0';
 }
 
-/* Names that every browser takes for this machine, whatever a name server says. */
-static bool is_local(const char *host) {
+bool host_is_local(const char *host) {
     struct in_addr v4;
     struct in6_addr v6;
     static const char ending[] = ".localhost";
@@ -65,7 +64,6 @@ static bool host_is_listed(const char *listed, const char *host) {
     const char *one;
     size_t length;
     char name[MAX_HOST];
-    if (listed && strcmp(listed, "*") == 0) return true;
     while (next_listed(&listed, &one, &length)) {
         const char *mark = memchr(one, ':', length);
         if (!mark || strncmp(mark, "://", 3) != 0) continue;
@@ -80,7 +78,7 @@ bool origin_takes_host(const OriginRules *r, const char *host) {
     if (!r->local || !host || !*host) return true;
     if (r->listed && strcmp(r->listed, "*") == 0) return true;
     host_of(name, host, strlen(host));
-    return name[0] && (is_local(name) || strcasecmp(name, r->bound) == 0 || host_is_listed(r->listed, name));
+    return name[0] && (host_is_local(name) || strcasecmp(name, r->bound) == 0 || host_is_listed(r->listed, name));
 }
 
 /* "null" is what a page of anybody's sends from a sandboxed frame. An origin that is neither http nor https is of
@@ -95,5 +93,5 @@ bool origin_may_change(const OriginRules *r, const char *origin, const char *hos
         (scheme == 4 && strncasecmp(origin, "http", 4) == 0) || (scheme == 5 && strncasecmp(origin, "https", 5) == 0);
     if (!web || (host && strcasecmp(mark + 3, host) == 0)) return true;
     host_of(name, mark + 3, strlen(mark + 3));
-    return is_local(name);
+    return host_is_local(name);
 }

@@ -10,6 +10,8 @@ typedef struct OriginRules {
     bool local;         /* nobody but this machine reaches the server */
 } OriginRules;
 
+/* Names and addresses that every browser takes for this machine, whatever a name server says. */
+bool host_is_local(const char *host);
 /* Whether --cors names the origin. */
 bool origin_is_listed(const char *listed, const char *origin);
 /* Whether a request with this Host header (NULL: none) was meant for this server. */

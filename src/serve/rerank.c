@@ -89,9 +89,7 @@ static void on_fail(void *context, const char *why) {
 static bool check_length(const Rerank *r, const char *name, size_t n_cut, ApiError *err) {
     size_t most = (size_t)embedder_max_tokens(r->model->embedder);
     if (n_cut == 0 || embedder_scores_pairs(r->model->embedder)) return true;
-    api_refuse(err, 400, name, "'%s' has %zu tokens, the model takes %zu: shorten it", name, most + n_cut, most);
-    err->code = "context_length_exceeded";
-    return false;
+    return vectors_refuse_length(err, name, most + n_cut, most);
 }
 
 static bool read_query(Rerank *r, ApiError *err) {

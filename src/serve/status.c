@@ -22,11 +22,7 @@ static void write_model(Buffer *out, const ServedModel *m) {
     api_write_text(out, "display_name", m->name, strlen(m->name));
     buffer_text(out, ", ");
     api_write_time(out, "created_at", m->created, 0);
-    buffer_printf(out, ", \"tasks\": [%s%s]",
-                  m->has_head ? "\"completion\""
-                  : m->ranks  ? "\"rerank\""
-                              : "\"embedding\"",
-                  m->chats ? ", \"chat\"" : "");
+    buffer_printf(out, ", \"tasks\": [\"%s\"%s]", served_task(m), m->chats ? ", \"chat\"" : "");
     bool ready = m->state == MODEL_READY;
     if (ready) {
         int context = model_context(m->loaded.model);

@@ -44,6 +44,12 @@ static bool add_text(IdList *all, const ServedModel *m, const char *prompt, cons
 }
 
 /* The list of ids may move as it grows, so places in it become pointers at the start. */
+bool vectors_refuse_length(ApiError *err, const char *name, size_t n, size_t most) {
+    char what[96];
+    snprintf(what, sizeof what, "'%s'", name);
+    return api_refuse_length(err, name, what, n, most, "shorten it");
+}
+
 bool vector_texts_add(VectorTexts *t, const ServedModel *m, const char *prompt, const Input *text, const char *name,
                       ApiError *err) {
     EmbedInput *in = &t->inputs[t->n];
@@ -51,11 +57,7 @@ bool vector_texts_add(VectorTexts *t, const ServedModel *m, const char *prompt, 
     bool ok = text->text ? add_text(&t->ids, m, prompt, text, name, in, &n_whole, err)
                          : add_ids(&t->ids, text, &n_whole, err);
     if (!ok) return false;
-    if (n_whole > most) {
-        char what[96];
-        snprintf(what, sizeof what, "'%s'", name);
-        return api_refuse_length(err, name, what, n_whole, most, "shorten it");
-    }
+    if (n_whole > most) return vectors_refuse_length(err, name, n_whole, most);
     in->n = (int)(t->ids.n - before);
     t->n++;
     return in->n > 0 || api_refuse(err, 400, name, "'%s' is empty", name);

@@ -19,6 +19,8 @@ bool vector_texts_new(VectorTexts *t, const ServedModel *m, int n, ApiError *err
  * the model takes. */
 bool vector_texts_add(VectorTexts *t, const ServedModel *m, const char *prompt, const Input *text, const char *name,
                       ApiError *err);
+/* A text that is too long for the model, by the name of its field. */
+bool vectors_refuse_length(ApiError *err, const char *name, size_t n, size_t most);
 /* All of them, once the last is there. */
 const EmbedInput *vector_texts_inputs(VectorTexts *t);
 void vector_texts_clear(VectorTexts *t);

@@ -366,11 +366,6 @@ static void ways_clear(Ways *w) {
     mem_free(w->todo);
 }
 
-static bool set_is_empty(const ByteSet *set) {
-    static const ByteSet none = {{0}};
-    return memcmp(set, &none, sizeof none) == 0;
-}
-
 /* Alternatives may share items, so they can be longer than all items: then it is too large. */
 static bool count_uses(const Grammar *g, Ways *w) {
     for (size_t r = 0; r < g->n_rules; r++)

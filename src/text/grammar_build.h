@@ -16,6 +16,12 @@ typedef struct GrammarItem {
     uint32_t op : 2, value : 30;
 } GrammarItem;
 
+static inline bool set_is_empty(const ByteSet *set) {
+    uint32_t any = 0;
+    for (int w = 0; w < 8; w++) any |= set->bits[w];
+    return any == 0;
+}
+
 typedef struct GrammarRule {
     uint32_t *starts; /* [n] where its alternatives begin in items */
     uint32_t n, capacity;

@@ -429,9 +429,8 @@ bool grammar_run_can_end(const GrammarRun *r) {
 }
 
 bool grammar_run_must_end(const GrammarRun *r) {
-    static const ByteSet none = {{0}};
     const RunState *s = &r->states[r->now];
-    return s->can_end && memcmp(&s->takes, &none, sizeof none) == 0;
+    return s->can_end && set_is_empty(&s->takes);
 }
 
 bool grammar_run_text(GrammarRun *r, const char *text, size_t n) {
