@@ -15,6 +15,7 @@
 typedef struct QuantStep {
     float a, a_sum; /* a, and a * (float)(sum X) */
     int32_t sum;    /* sum X */
+    int32_t paired; /* sum of X[2 i] * X[2 i + 1] modulo 2^32; only AVX2 fills it in */
 } QuantStep;
 
 /* Activations in block fixed point for one group size. Where a row's codes and steps lie is the instruction set's own

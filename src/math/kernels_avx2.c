@@ -6,7 +6,15 @@
  * 16-bit sums are widened before they can overflow; codes of 8 bits would overflow at once and go as pairs.
  *
  * Few rows unpack a tile in registers, since they wait for memory. For many a chunk of a tile is unpacked once into the
- * L1 cache, and all rows, whose codes lie chunk by chunk for that, run over it: their sums go on in the outputs. */
+ * L1 cache, and all rows, whose codes lie chunk by chunk for that, run over it: their sums go on in the outputs.
+ *
+ * Over a chunk, pairs are multiplied as in Winograd's inner product (IEEE Transactions on Computers C-17, 1968):
+ *
+ *     (x0 + w1) * (x1 + w0) = x0 * w0 + x1 * w1 + x0 * x1 + w0 * w1
+ *
+ * The last two depend on the row or on the output alone and are taken away group by group; integers wrap, so the sum is
+ * exact. Half of the multiplications become additions of 16 bits: as many instructions, but vpmaddwd has two ports and
+ * additions have four. x + w fits int16, since |x| <= 32512 and |w| <= 255. */
 #if defined(__x86_64__)
 #include "math/kernel_table.h"
 
@@ -17,9 +25,8 @@
 enum {
     CHUNK = 512,      /* inputs that are unpacked at a time: 16 KB of pairs */
     STREAM_ROWS = 4,  /* rows that a tile is unpacked for in registers, */
-    STREAM_MOST = 8,  /* and rows that come one such block after the other */
-    PANEL_ROWS = 6,   /* rows of a block over an unpacked chunk: all vectors but four are sums; */
-    BYTE_ROWS = 4,    /* of bytes, which have sums of 16 bits besides */
+    STREAM_MOST = 12, /* and rows that come one such block after the other */
+    PANEL_ROWS = 4,   /* rows of a block over an unpacked chunk: sums and codes leave four vectors */
     CHUNK_ROWS = 256, /* rows whose codes of a chunk stay in the L2 cache meanwhile */
     MOST_GROUPS = CHUNK / 16,
 };
@@ -47,8 +54,20 @@ static inline size_t step_at(const QuantRows *x, int row, int group) {
     return (size_t)first * (size_t)x->n_rows + (size_t)(row * chunk_groups(x, first) + group - first);
 }
 
-/* 16 bits: (k0, k2, k1, k3) of each quad. */
+/* The sum of x[2 i] * x[2 i + 1], modulo 2^32. n is a multiple of 16. */
+static inline int32_t paired_sum(const int16_t *x, int n) {
+    __m256i sum = _mm256_setzero_si256();
+    for (int i = 0; i < n; i += 16) {
+        __m256i v = _mm256_loadu_si256((const void *)(x + i));
+        __m256i even = _mm256_srai_epi32(_mm256_slli_epi32(v, 16), 16), odd = _mm256_srai_epi32(v, 16);
+        sum = _mm256_add_epi32(sum, _mm256_mullo_epi32(even, odd));
+    }
+    return li_fold_add((li){sum, _mm256_setzero_si256()});
+}
+
+/* 16 bits: (k0, k2, k1, k3) of each quad. Called once for each group. */
 static inline void codes_place(QuantRows *q, int row, const int16_t *x, int k, int n) {
+    if (k < q->cols) q->steps[step_at(q, row, k / q->group)].paired = paired_sum(x, n);
     const __m256i order = _mm256_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15, 0, 1, 4, 5, 2, 3, 6, 7,
                                            8, 9, 12, 13, 10, 11, 14, 15);
     for (int i = 0; i < n; i += 16) {
@@ -161,17 +180,24 @@ static inline li pairs_add(li dot, const Pairs *w, __m256i even, __m256i odd) {
     return dot;
 }
 
+/* The pairs of a quad of activations, for every output. */
+static inline __attribute__((always_inline)) void row_pairs(const uint8_t *x, int bits, __m256i *even, __m256i *odd) {
+    *even = broadcast_32(x);
+    if (bits == 16) {
+        *odd = broadcast_32(x + 4);
+        return;
+    }
+    *odd = _mm256_srai_epi16(*even, 8);
+    *even = _mm256_srai_epi16(_mm256_slli_epi16(*even, 8), 8);
+}
+
 /* One quad of pairs times that of `rows` rows, onto their sums. */
 static inline __attribute__((always_inline)) void pairs_dots(const Pairs *w, int bits, const uint8_t *codes,
                                                              size_t row_bytes, int rows, li *dot) {
     UNROLL for (int r = 0; r < rows; r++) {
-        const uint8_t *x = codes + (size_t)r * row_bytes;
-        if (bits == 16) {
-            dot[r] = pairs_add(dot[r], w, broadcast_32(x), broadcast_32(x + 4));
-        } else {
-            __m256i v = broadcast_32(x);
-            dot[r] = pairs_add(dot[r], w, _mm256_srai_epi16(_mm256_slli_epi16(v, 8), 8), _mm256_srai_epi16(v, 8));
-        }
+        __m256i even, odd;
+        row_pairs(codes + (size_t)r * row_bytes, bits, &even, &odd);
+        dot[r] = pairs_add(dot[r], w, even, odd);
     }
 }
 
@@ -351,41 +377,90 @@ static void tiles_stream(const TileJob *job) {
 
 /* ---- many rows: a chunk of a tile unpacked for all ---- */
 
-/* quads [CHUNK / 4] of Pairs without the codes' offset, or of Bytes with it; scale and bias [groups][16]. */
+/* quads [CHUNK / 4] of Pairs without the codes' offset, or of Bytes with it; the others [groups][16]. */
 typedef struct Panel {
     _Alignas(64) uint8_t quads[CHUNK / 4 * sizeof(Pairs)];
     _Alignas(64) float scale[MOST_GROUPS * TILE_ROWS], bias[MOST_GROUPS * TILE_ROWS];
-    int first; /* input */
+    _Alignas(64) int32_t minus_paired[MOST_GROUPS * TILE_ROWS]; /* of the codes, as in QuantStep; for Pairs */
+    int first;                                                  /* input */
 } Panel;
 
+static inline li sums_load(const int32_t *p) {
+    return (li){_mm256_loadu_si256((const void *)p), _mm256_loadu_si256((const void *)(p + 8))};
+}
+
+static inline void sums_store(int32_t *p, li x) {
+    _mm256_storeu_si256((void *)p, x.a);
+    _mm256_storeu_si256((void *)(p + 8), x.b);
+}
+
+static inline Pairs pairs_less(Pairs q, int offset) {
+    const __m256i all = _mm256_set1_epi16((short)offset);
+    UNROLL for (int h = 0; h < 2; h++) {
+        q.even[h] = _mm256_sub_epi16(q.even[h], all);
+        q.odd[h] = _mm256_sub_epi16(q.odd[h], all);
+    }
+    return q;
+}
+
+/* A block as Pairs, and what its halves add to minus_paired. */
+static inline __attribute__((always_inline)) void block_pairs(TileStorage storage, const uint8_t *block, int offset,
+                                                              uint8_t *quads, li halves[2]) {
+    halves[0] = halves[1] = li_set(0);
+    UNROLL for (int i = 0; i < TILE_BLOCK / 4; i++, quads += sizeof(Pairs)) {
+        Pairs q = quad_pairs(storage, block, i);
+        if (offset) q = pairs_less(q, offset);
+        memcpy(quads, &q, sizeof q);
+        li paired = {_mm256_madd_epi16(q.even[0], q.odd[0]), _mm256_madd_epi16(q.even[1], q.odd[1])};
+        halves[i / 4] = li_sub(halves[i / 4], paired);
+    }
+}
+
+static inline __attribute__((always_inline)) void block_bytes(TileStorage storage, const uint8_t *block,
+                                                              uint8_t *quads) {
+    UNROLL for (int i = 0; i < TILE_BLOCK / 4; i++, quads += sizeof(Bytes)) {
+        Bytes q = quad_bytes(storage, block, i);
+        memcpy(quads, &q, sizeof q);
+    }
+}
+
+/* The block that ends at input `end` of a unit is done: its groups, or its share of one, which `sum` collects. */
+static inline int32_t *paired_end(int group, int end, const li halves[2], li *sum, int32_t *to) {
+    if (group < TILE_BLOCK) {
+        sums_store(to, halves[0]);
+        sums_store(to + TILE_ROWS, halves[1]);
+        return to + 2 * TILE_ROWS;
+    }
+    *sum = li_add(*sum, li_add(halves[0], halves[1]));
+    if (end % group != 0) return to;
+    sums_store(to, *sum);
+    *sum = li_set(0);
+    return to + TILE_ROWS;
+}
+
+/* The same inputs of the next tile are asked for: they are wanted after this one's rows, and lie elsewhere. */
 static inline __attribute__((always_inline)) void panel_codes(TileStorage storage, const TileJob *job, int tile,
                                                               int first, Panel *to) {
     const TileFormat *f = job->format;
-    const __m256i offset = _mm256_set1_epi16((short)f->offset);
     const bool bytes = multiplies_bytes(storage, job->x->bits);
     const uint8_t *unit = job->tiles + (size_t)tile * job->tile_bytes + (size_t)(first / f->unit * f->unit_bytes);
     int end = first + CHUNK < job->x->cols ? first + CHUNK : job->x->cols;
     uint8_t *quads = to->quads;
+    int32_t *paired = to->minus_paired;
+    li sum = li_set(0), halves[2];
     for (int k = first; k < end; k += f->unit, unit += f->unit_bytes)
-        for (int b = 0; b < f->unit / TILE_BLOCK; b++) {
-            const uint8_t *block = unit + b * f->block_bytes;
+        for (int at = 0; at < f->unit; at += TILE_BLOCK) {
+            const uint8_t *block = unit + at / TILE_BLOCK * f->block_bytes;
             for (int line = 0; line < f->block_bytes; line += 64)
-                _mm_prefetch((const char *)(block + line + PREFETCH_BYTES), _MM_HINT_T0);
-            UNROLL for (int i = 0; i < TILE_BLOCK / 4; i++) {
-                if (bytes) {
-                    Bytes q = quad_bytes(storage, block, i);
-                    memcpy(quads, &q, sizeof q);
-                    quads += sizeof q;
-                    continue;
-                }
-                Pairs q = quad_pairs(storage, block, i);
-                UNROLL for (int h = 0; h < 2; h++) {
-                    q.even[h] = _mm256_sub_epi16(q.even[h], offset);
-                    q.odd[h] = _mm256_sub_epi16(q.odd[h], offset);
-                }
-                memcpy(quads, &q, sizeof q);
-                quads += sizeof q;
+                _mm_prefetch((const char *)(block + line + job->tile_bytes), _MM_HINT_T0);
+            if (bytes) {
+                block_bytes(storage, block, quads);
+                quads += TILE_BLOCK / 4 * sizeof(Bytes);
+                continue;
             }
+            block_pairs(storage, block, f->offset, quads, halves);
+            quads += TILE_BLOCK / 4 * sizeof(Pairs);
+            paired = paired_end(f->group, at + TILE_BLOCK, halves, &sum, paired);
         }
 }
 
@@ -410,7 +485,7 @@ static __attribute__((noinline)) void panel_unpack(const TileJob *job, int tile,
 /* `run` quads times those of `rows` rows, as bytes in one 16-bit sum, onto their sums or as their beginning. */
 static inline __attribute__((always_inline)) void panel_run(const uint8_t *quads, int run, const uint8_t *codes,
                                                             size_t row_bytes, int rows, bool begins, li *dot) {
-    Bytes sums[BYTE_ROWS];
+    Bytes sums[PANEL_ROWS];
     UNROLL for (int i = 0; i < run; i++, quads += sizeof(Bytes), codes += 4) {
         Bytes w = {{vector_load(quads), vector_load(quads + 32)}};
         bytes_dots(&w, codes, row_bytes, rows, i == 0, sums);
@@ -425,11 +500,33 @@ panel_bytes(const uint8_t *quads, int n, int run, const uint8_t *codes, size_t r
         panel_run(quads + (size_t)i * sizeof(Bytes), run, codes + 4 * i, row_bytes, rows, false, dot);
 }
 
+/* Onto its own register: gcc would keep the old sum as well and copy. */
+static inline __m256i sum_add(__m256i sum, __m256i product) {
+    __asm__("vpaddd %1, %0, %0" : "+x"(sum) : "x"(product));
+    return sum;
+}
+
+/* One quad of pairs with that of `rows` rows, multiplied as the head of this file says, onto their sums. */
+static inline __attribute__((always_inline)) void winograd_quad(const uint8_t *quad, int bits, const uint8_t *codes,
+                                                                size_t row_bytes, int rows, li *dot) {
+    Pairs w = {{vector_load(quad), vector_load(quad + 32)}, {vector_load(quad + 64), vector_load(quad + 96)}};
+    UNROLL for (int r = 0; r < rows; r++) {
+        __m256i even, odd;
+        row_pairs(codes + (size_t)r * row_bytes, bits, &even, &odd);
+        dot[r].a =
+            sum_add(dot[r].a, _mm256_madd_epi16(_mm256_add_epi16(w.odd[0], even), _mm256_add_epi16(w.even[0], odd)));
+        dot[r].b =
+            sum_add(dot[r].b, _mm256_madd_epi16(_mm256_add_epi16(w.odd[1], even), _mm256_add_epi16(w.even[1], odd)));
+    }
+}
+
+/* n is even. */
 static inline __attribute__((always_inline)) void panel_pairs(const uint8_t *quads, int n, const uint8_t *codes,
                                                               size_t row_bytes, int bits, int rows, li *dot) {
-    for (int i = 0; i < n; i++, quads += sizeof(Pairs), codes += 4 * bits / 8) {
-        Pairs w = {{vector_load(quads), vector_load(quads + 32)}, {vector_load(quads + 64), vector_load(quads + 96)}};
-        pairs_dots(&w, bits, codes, row_bytes, rows, dot);
+    const int quad = (int)sizeof(Pairs), step = 4 * bits / 8;
+    for (int i = 0; i < n; i += 2, quads += 2 * quad, codes += 2 * step) {
+        winograd_quad(quads, bits, codes, row_bytes, rows, dot);
+        winograd_quad(quads + quad, bits, codes + step, row_bytes, rows, dot);
     }
 }
 
@@ -452,7 +549,9 @@ static inline __attribute__((always_inline)) void panel_block(const TileJob *job
                 UNROLL for (int r = 0; r < rows; r++) dot[r] =
                     li_sub(dot[r], li_set(offset * x.steps[r * x.n_groups + g].sum));
         } else {
-            UNROLL for (int r = 0; r < rows; r++) dot[r] = li_set(0);
+            li minus_paired = sums_load(panel->minus_paired + g * TILE_ROWS);
+            UNROLL for (int r = 0; r < rows; r++) dot[r] =
+                li_sub(minus_paired, li_set(x.steps[r * x.n_groups + g].paired));
             panel_pairs(quads, n_quads, x.codes, x.row_bytes, bits, rows, dot);
         }
         quads += (size_t)n_quads * (run ? sizeof(Bytes) : sizeof(Pairs));
@@ -468,21 +567,20 @@ typedef void PanelRows(const TileJob *job, const Panel *panel, int tile, int row
     case rows:                                               \
         panel_block(job, panel, tile, row, bits, run, rows); \
         break;
-#define PANEL_HEIGHTS(name, bits, run, ...)                                                                           \
+#define PANEL_HEIGHTS(name, bits, run)                                                                                \
     static __attribute__((noinline)) void name(const TileJob *job, const Panel *panel, int tile, int row, int rows) { \
         switch (rows) {                                                                                               \
-            __VA_ARGS__                                                                                               \
             PANEL_HEIGHT(bits, run, 4)                                                                                \
             PANEL_HEIGHT(bits, run, 3)                                                                                \
             PANEL_HEIGHT(bits, run, 2)                                                                                \
             PANEL_HEIGHT(bits, run, 1)                                                                                \
         }                                                                                                             \
     }
-PANEL_HEIGHTS(panel_pairs_16, 16, 0, PANEL_HEIGHT(16, 0, 6) PANEL_HEIGHT(16, 0, 5))
-PANEL_HEIGHTS(panel_pairs_8, 8, 0, PANEL_HEIGHT(8, 0, 6) PANEL_HEIGHT(8, 0, 5))
-PANEL_HEIGHTS(panel_bytes_two, 8, 2, )
-PANEL_HEIGHTS(panel_bytes_four, 8, 4, )
-PANEL_HEIGHTS(panel_bytes_eight, 8, 8, )
+PANEL_HEIGHTS(panel_pairs_16, 16, 0)
+PANEL_HEIGHTS(panel_pairs_8, 8, 0)
+PANEL_HEIGHTS(panel_bytes_two, 8, 2)
+PANEL_HEIGHTS(panel_bytes_four, 8, 4)
+PANEL_HEIGHTS(panel_bytes_eight, 8, 8)
 
 static PanelRows *panel_rows(const TileJob *job) {
     if (job->x->bits == 16) return panel_pairs_16;
@@ -493,7 +591,6 @@ static PanelRows *panel_rows(const TileJob *job) {
 
 static void tiles_panel(const TileJob *job) {
     PanelRows *block = panel_rows(job);
-    const int most = multiplies_bytes(job->format->storage, job->x->bits) ? BYTE_ROWS : PANEL_ROWS;
     Panel panel;
     for (int first = 0, end; first < job->x->n_rows; first = end) {
         end = job->x->n_rows - first < CHUNK_ROWS ? job->x->n_rows : first + CHUNK_ROWS;
@@ -501,7 +598,7 @@ static void tiles_panel(const TileJob *job) {
             for (int tile = 0; tile < job->n_tiles; tile++) {
                 panel_unpack(job, tile, k, &panel);
                 for (int row = first, rows; row < end; row += rows) {
-                    rows = block_height(end - row, most);
+                    rows = block_height(end - row, PANEL_ROWS);
                     block(job, &panel, tile, row, rows);
                 }
             }

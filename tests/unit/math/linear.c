@@ -2,6 +2,7 @@
  * zeros, denormals and large values among the inputs; the scalar kernels against the formats' definition in double; and
  * many jobs over selected rows against one over all. */
 #include "base/memory.h"
+#include "math/format_read.h"
 #include "math/linear.h"
 #include "support/matrix.h"
 #include "support/random.h"
@@ -56,9 +57,9 @@ static void linears_give_the_same_bytes_on_every_isa(void **state) {
     Error err;
     Pool *pool = pool_new(2, &err);
     /* a band of 8 is whole, partial or followed by another; past 48 rows the loop is another one (kernels_avx512.c),
-     * past 12 or 31 with AMX, whose squares of 32 rows are whole, partial or half; past 8 with AVX2, and 256 rows go
+     * past 12 or 31 with AMX, whose squares of 32 rows are whole, partial or half; past 12 with AVX2, and 256 rows go
      * over a chunk together */
-    static const int row_counts[] = {1, 2, 3, 4, 5, 7, 8, 13, 16, 21, 32, 43, 48, 50, 64, 77, 260};
+    static const int row_counts[] = {1, 2, 3, 4, 5, 7, 8, 11, 13, 16, 21, 32, 43, 48, 50, 64, 77, 260};
     enum { N_COUNTS = sizeof row_counts / sizeof *row_counts };
     for (size_t i = 0; i < (size_t)n_matrix_cases; i++)
         for (int round = 0; round < 4; round++) {
@@ -80,6 +81,34 @@ static void linears_give_the_same_bytes_on_every_isa(void **state) {
             mem_free(bias);
             matrix_clear(&m);
         }
+    pool_free(pool);
+}
+
+/* The largest codes and activations there are, nearly all of one sign: sums of products, and whatever a kernel makes of
+ * them on the way, stay exact. */
+static void largest_numbers_give_the_same_bytes(void **state) {
+    (void)state;
+    Error err;
+    Pool *pool = pool_new(1, &err);
+    static const int row_counts[] = {1, 9, 29, 70};
+    for (size_t i = 0; i < (size_t)n_matrix_cases * 4; i++) {
+        const MatrixCase *c = &matrix_cases[i / 4];
+        if (!format_is_integer(c->format)) continue;
+        int rows = row_counts[i % 4], outputs = 35, cols = random_cols(c);
+        Matrix m = random_matrix(c, outputs, cols);
+        WeightRowBytes bytes;
+        assert_true(weight_row_bytes(&m.source, &bytes, &err));
+        for (size_t k = 0; k < (size_t)outputs * bytes.codes; k++) m.codes[k] = random_below(9) ? 0xFF : 0;
+        Linear *w = linear_new(&m.source, NULL, pool, &err);
+        assert_non_null(w);
+        float *x = mem_array((size_t)rows * (size_t)cols, sizeof *x);
+        for (int k = 0; k < rows * cols; k++) x[k] = (k / cols % 2 ? 1.0f : -1.0f) * (random_below(9) ? 3.0f : -3.0f);
+        check_isas(w, x, rows, 16, pool, "largest");
+        check_isas(w, x, rows, 8, pool, "largest");
+        linear_free(w);
+        mem_free(x);
+        matrix_clear(&m);
+    }
     pool_free(pool);
 }
 
@@ -249,6 +278,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_groups_by_hand),
         cmocka_unit_test(float_dot_folds_lanes_as_defined),
+        cmocka_unit_test(largest_numbers_give_the_same_bytes),
         cmocka_unit_test(linears_follow_the_formats_definition),
         cmocka_unit_test(linears_give_the_same_bytes_on_every_isa),
         cmocka_unit_test(selected_rows_give_the_same_bytes),
