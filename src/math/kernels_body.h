@@ -506,6 +506,8 @@ static inline __attribute__((always_inline)) void score_block(const ScoreJob *jo
     lf acc[MOST_QUERIES][SCORE_TILES];
     UNROLL for (int i = 0; i < queries; i++) UNROLL for (int t = 0; t < tiles; t++) acc[i][t] = lf_set(0.0f);
     int bytes = kv_bytes(format), dim = job->k_dim;
+    const float *q[MOST_QUERIES];
+    UNROLL for (int i = 0; i < queries; i++) q[i] = job->q[query + i];
     const uint8_t *keys = job->keys + (size_t)tile * (size_t)(dim * KV_TILE * bytes);
     for (int d = 0; d < dim; d++) {
         if (query == 0) fetch(job->next + (d * (KV_PAGE / KV_TILE) + tile) * KV_TILE * bytes, tiles * KV_TILE * bytes);
@@ -513,8 +515,8 @@ static inline __attribute__((always_inline)) void score_block(const ScoreJob *jo
         UNROLL for (int t = 0; t < tiles; t++) k[t] =
             kv_lanes(format, keys + (size_t)((t * dim + d) * KV_TILE * bytes));
         UNROLL for (int i = 0; i < queries; i++) {
-            lf q = lf_set(job->q[query + i][d]);
-            UNROLL for (int t = 0; t < tiles; t++) acc[i][t] = lf_fma(q, k[t], acc[i][t]);
+            lf x = lf_set(q[i][d]);
+            UNROLL for (int t = 0; t < tiles; t++) acc[i][t] = lf_fma(x, k[t], acc[i][t]);
         }
     }
     UNROLL for (int i = 0; i < queries; i++) UNROLL for (int t = 0; t < tiles; t++) {
