@@ -23,7 +23,7 @@ enum {
  * those wait for a first token all at once, up to the most, which doubles where they are twice as many as the streams.
  * The first is under the three that a stream is promised by as much as steps differ from each other, and a stream grows
  * while it waits. */
-static const double GAP_STEPS = 2.0, GAP_STEPS_EACH = 1.5, GAP_STEPS_MOST = 12.0;
+static const double GAP_STEPS = 2.0, GAP_STEPS_EACH = 1.35, GAP_STEPS_MOST = 11.0;
 static const double LONGEST_STEP = 0.25; /* seconds, while nobody does: a newcomer waits that long */
 
 /* One choice of a job. */
