@@ -65,7 +65,8 @@ static inline int32_t paired_sum(const int16_t *x, int n) {
     return li_fold_add((li){sum, _mm256_setzero_si256()});
 }
 
-/* 16 bits: (k0, k2, k1, k3) of each quad. Called once for each group. */
+/* 16 bits: (k0, k2, k1, k3) of each quad. quantize_row comes once for each group, whose step it has made, and then with
+ * the padding: so this is where the step gets its paired sum. */
 static inline void codes_place(QuantRows *q, int row, const int16_t *x, int k, int n) {
     if (k < q->cols) q->steps[step_at(q, row, k / q->group)].paired = paired_sum(x, n);
     const __m256i order = _mm256_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15, 0, 1, 4, 5, 2, 3, 6, 7,
@@ -172,11 +173,17 @@ static inline __m256i settled(__m256i x) {
     return x;
 }
 
+/* Such a sum of 32 bits, in its own register besides: over a chunk gcc would keep the old one as well and copy. */
+static inline __m256i sum_add(__m256i sum, __m256i product) {
+    __asm__("vpaddd %1, %0, %0" : "+x"(sum) : "x"(product));
+    return sum;
+}
+
 static inline li pairs_add(li dot, const Pairs *w, __m256i even, __m256i odd) {
-    dot.a = settled(_mm256_add_epi32(dot.a, _mm256_madd_epi16(w->even[0], even)));
-    dot.b = settled(_mm256_add_epi32(dot.b, _mm256_madd_epi16(w->even[1], even)));
-    dot.a = settled(_mm256_add_epi32(dot.a, _mm256_madd_epi16(w->odd[0], odd)));
-    dot.b = settled(_mm256_add_epi32(dot.b, _mm256_madd_epi16(w->odd[1], odd)));
+    dot.a = sum_add(dot.a, _mm256_madd_epi16(w->even[0], even));
+    dot.b = sum_add(dot.b, _mm256_madd_epi16(w->even[1], even));
+    dot.a = sum_add(dot.a, _mm256_madd_epi16(w->odd[0], odd));
+    dot.b = sum_add(dot.b, _mm256_madd_epi16(w->odd[1], odd));
     return dot;
 }
 
@@ -404,8 +411,8 @@ static inline Pairs pairs_less(Pairs q, int offset) {
 }
 
 /* A block as Pairs, and what its halves add to minus_paired. */
-static inline __attribute__((always_inline)) void block_pairs(TileStorage storage, const uint8_t *block, int offset,
-                                                              uint8_t *quads, li halves[2]) {
+static inline __attribute__((always_inline)) void unpack_pairs(TileStorage storage, const uint8_t *block, int offset,
+                                                               uint8_t *quads, li halves[2]) {
     halves[0] = halves[1] = li_set(0);
     UNROLL for (int i = 0; i < TILE_BLOCK / 4; i++, quads += sizeof(Pairs)) {
         Pairs q = quad_pairs(storage, block, i);
@@ -416,8 +423,8 @@ static inline __attribute__((always_inline)) void block_pairs(TileStorage storag
     }
 }
 
-static inline __attribute__((always_inline)) void block_bytes(TileStorage storage, const uint8_t *block,
-                                                              uint8_t *quads) {
+static inline __attribute__((always_inline)) void unpack_bytes(TileStorage storage, const uint8_t *block,
+                                                               uint8_t *quads) {
     UNROLL for (int i = 0; i < TILE_BLOCK / 4; i++, quads += sizeof(Bytes)) {
         Bytes q = quad_bytes(storage, block, i);
         memcpy(quads, &q, sizeof q);
@@ -454,13 +461,12 @@ static inline __attribute__((always_inline)) void panel_codes(TileStorage storag
             for (int line = 0; line < f->block_bytes; line += 64)
                 _mm_prefetch((const char *)(block + line + job->tile_bytes), _MM_HINT_T0);
             if (bytes) {
-                block_bytes(storage, block, quads);
-                quads += TILE_BLOCK / 4 * sizeof(Bytes);
-                continue;
+                unpack_bytes(storage, block, quads);
+            } else {
+                unpack_pairs(storage, block, f->offset, quads, halves);
+                paired = paired_end(f->group, at + TILE_BLOCK, halves, &sum, paired);
             }
-            block_pairs(storage, block, f->offset, quads, halves);
-            quads += TILE_BLOCK / 4 * sizeof(Pairs);
-            paired = paired_end(f->group, at + TILE_BLOCK, halves, &sum, paired);
+            quads += TILE_BLOCK / 4 * (bytes ? sizeof(Bytes) : sizeof(Pairs));
         }
 }
 
@@ -498,12 +504,6 @@ panel_bytes(const uint8_t *quads, int n, int run, const uint8_t *codes, size_t r
     panel_run(quads, run, codes, row_bytes, rows, true, dot);
     for (int i = run; i < n; i += run)
         panel_run(quads + (size_t)i * sizeof(Bytes), run, codes + 4 * i, row_bytes, rows, false, dot);
-}
-
-/* Onto its own register: gcc would keep the old sum as well and copy. */
-static inline __m256i sum_add(__m256i sum, __m256i product) {
-    __asm__("vpaddd %1, %0, %0" : "+x"(sum) : "x"(product));
-    return sum;
 }
 
 /* One quad of pairs with that of `rows` rows, multiplied as the head of this file says, onto their sums. */

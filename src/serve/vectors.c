@@ -43,13 +43,13 @@ static bool add_text(IdList *all, const ServedModel *m, const char *prompt, cons
            api_refuse_error(err, 400, name, &why);
 }
 
-/* The list of ids may move as it grows, so places in it become pointers at the start. */
 bool vectors_refuse_length(ApiError *err, const char *name, size_t n, size_t most) {
     char what[96];
     snprintf(what, sizeof what, "'%s'", name);
     return api_refuse_length(err, name, what, n, most, "shorten it");
 }
 
+/* The list of ids may move as it grows, so places in it become pointers at the start. */
 bool vector_texts_add(VectorTexts *t, const ServedModel *m, const char *prompt, const Input *text, const char *name,
                       ApiError *err) {
     EmbedInput *in = &t->inputs[t->n];
